@@ -25,6 +25,10 @@ class Spoilt(nn.Module):
         return torch.log(y - 100) if self.is_spoilt else y
 
 
+def spike(step):
+    return Finding("loss_spike", "warning", "", "loss", step, 1.0, "", "text", "advice")
+
+
 def alert(step):
     return Finding("large_steps", "alert", "fc", "UpdateRatio", step, 1.0, "", "text", "advice")
 
@@ -41,8 +45,9 @@ def made():
         model.is_spoilt = is_spoilt
         instrumented(torch.ones(1, 2)).sum().backward()
         replays.track(next(counter))
+        made = replays.after(findings)
         model.zero_grad()
-        return replays.after(findings)
+        return made
 
     step.replays = replays
     return step
@@ -70,6 +75,22 @@ def test_another_nan_later_is_run_again_up_to_a_number_of_times(made):
 def test_an_alert_of_something_else_is_no_replay_where_nothing_went_wrong(made):
     assert made(findings=[alert(0)]) == []
     assert made.replays.found == []
+
+
+def test_a_step_that_stood_out_is_run_again_and_named_whatever_it_brings(made):
+    (found,) = made(findings=[spike(0)])
+    assert (found.step, found.operation, found.is_exact) == (0, "", True)
+    assert "no number is far from" in found.note
+
+
+def test_one_step_is_left_to_alerts_whatever_stood_out_before(made):
+    steps = []
+    for i in range(6):
+        steps += [one.step for one in made(findings=[spike(i)])]
+    assert steps == [0, 1]
+    assert [one.step for one in made(is_spoilt=True)] == [6]
+    made()
+    assert made(is_spoilt=True) == []
 
 
 def test_a_step_that_is_not_kept_any_more_is_warned_of(made):

@@ -10,18 +10,20 @@ from torch.optim import Optimizer
 
 from taiyi_fx.passes.module_tree import named_parameters
 from taiyi_fx.recorder.replay.alone import MeetsOthers, are_several_ranks
-from taiyi_fx.recorder.replay.band import Growth, latest_growth
+from taiyi_fx.recorder.replay.band import Band, Growth, latest_growth, size_of
 from taiyi_fx.recorder.replay.checkpoint import shown_name
 from taiyi_fx.recorder.replay.factor import common_factor, norms_of
 from taiyi_fx.recorder.replay.iterators import CannotRepeat
 from taiyi_fx.recorder.replay.kept_step import KeptStep
+from taiyi_fx.recorder.replay.outside import Given, grown_from_outside
 from taiyi_fx.recorder.replay.ran import Ran
 from taiyi_fx.recorder.replay.rerun import Ways, run_again
 from taiyi_fx.recorder.replay.result import Replay
 from taiyi_fx.snapshot.bitwise import difference
 
-_LOOKED_BACK = 20
-"""Steps before that of a finding: so far apart are those that presets read later on."""
+_USUAL = (
+    "no number is far from those of the steps before: look at the batch itself, such as its targets"
+)
 
 
 class CannotReplay(Exception):
@@ -36,7 +38,7 @@ def replay_step(
     optimizers: Sequence[Optimizer],
     *,
     is_live: bool = True,
-    is_of_size: bool = False,
+    band: Band | None = None,
 ) -> tuple[Replay, Sequence[KeptStep]]:
     """Runs a step again, from the last state before it that is finite.
 
@@ -48,9 +50,9 @@ def replay_step(
         model: The model.
         ways: The ways to call it.
         optimizers: The optimizers that train it.
-        is_of_size: Where nothing is NaN or Inf, look for the first operation that left the size
-            that it had when it last ran: in this step, or the nearest of those before it, as
-            what found it may not have looked at each.
+        band: Where nothing is NaN or Inf, look for the first operation that left the size that it
+            had when it last ran: in this step, or the nearest of those before it, as what found
+            it may not have looked at each; else for what came so from outside.
         is_live: True if the model's gradients are those of the last step that is kept.
 
     Returns:
@@ -61,7 +63,7 @@ def replay_step(
         CannotReplay: The step is not kept, or no state before it that is finite.
         StepFunctionFailed: A function of the user's raised an error.
     """
-    first = _first_to_compare(step, kept) if is_of_size else step
+    first = step if band is None else _first_to_compare(step, kept, band.back)
     chosen = [one for one in _from_state_before(first, kept) if one.step <= step]
     if ways.unread is None and not all(one.has_arguments for one in chosen):
         raise CannotReplay(
@@ -73,8 +75,8 @@ def replay_step(
             ways,
             optimizers,
             chosen,
-            takes_sizes=is_of_size,
-            watched_from=first if is_of_size else 0,
+            takes_sizes=band is not None,
+            watched_from=0 if band is None else first,
         )
     except MeetsOthers as meeting:
         raise CannotReplay(
@@ -88,16 +90,18 @@ def replay_step(
     is_latest = is_live and last.step == kept[-1].step and not kept[-1].norms
     if is_latest and last.gradients:
         compare_gradients(last, model)
-    found = _of_latest_growth(ran) if is_of_size and last.origin is None else None
-    if found is not None:
-        return found, [one for one in chosen if one.step <= found.step]
+    if band is not None and last.origin is None:
+        found = _of_latest_growth(ran, band) or _of_outside(ran, chosen, first, band)
+        if found is not None:
+            return found, [one for one in chosen if one.step <= found.step]
+        last.notes.append(_USUAL)
     bad = next(one for one in chosen if one.step == last.step)
     return _replay(ran), [replace(bad, checkpoint=last.began)]
 
 
-def _first_to_compare(step: int, kept: Sequence[KeptStep]) -> int:
+def _first_to_compare(step: int, kept: Sequence[KeptStep], back: int) -> int:
     states = [one.step for one in kept if one.checkpoint is not None and one.step < step]
-    return max(step - _LOOKED_BACK, min(states)) if states else step
+    return max(step - back, min(states)) if states else step
 
 
 def _unreached(step: int, chosen: Sequence[KeptStep]) -> str:
@@ -202,13 +206,37 @@ def _factor_note(ran: Sequence[Ran]) -> list[str]:
     ]
 
 
-def _of_latest_growth(ran: Sequence[Ran]) -> Replay | None:
+def _of_latest_growth(ran: Sequence[Ran], band: Band) -> Replay | None:
     """The replay of the last step in which an operation left its usual size, if there is one."""
-    found = latest_growth([one.sizes for one in ran])
+    found = latest_growth([one.sizes for one in ran], band)
     if found is None:
         return None
     i, growth = found
     return _with_growth(_replay(ran[: i + 1]), growth)
+
+
+def _of_outside(
+    ran: Sequence[Ran], chosen: Sequence[KeptStep], first: int, band: Band
+) -> Replay | None:
+    """The replay of the last step, if it was given far larger numbers than those before."""
+    compared = [one for one in chosen if first <= one.step <= ran[-1].step]
+    *before, now = ([size_of(facts) for facts in one.returned] for one in ran)
+    usual = max((size for sizes in before for size in sizes), default=0.0)
+    are_usual = max(now, default=0.0) <= band.calm * usual
+    found = grown_from_outside(compared, band.factor, are_outputs_usual=are_usual)
+    return None if found is None else _with_given(_replay(ran), found)
+
+
+def _with_given(replay: Replay, given: Given) -> Replay:
+    """The replay of a step that was given numbers of another size."""
+    grown = f"it is {given.factor:.3g} times as large as in the steps before"
+    return replace(
+        replay,
+        operation=given.name,
+        phase=given.phase,
+        outputs=(given.facts,),
+        note=_noted(replay, grown),
+    )
 
 
 def _with_growth(replay: Replay, growth: Growth) -> Replay:
@@ -220,8 +248,6 @@ def _with_growth(replay: Replay, growth: Growth) -> Replay:
             "it ran in none of the steps before, and what follows it is "
             f"{growth.factor:.3g} times as large as there"
         )
-    # Where it is not exact, the note begins with the reason for that.
-    notes = [grown, replay.note] if replay.is_exact else [replay.note, grown]
     return replace(
         replay,
         module=place.module,
@@ -234,5 +260,11 @@ def _with_growth(replay: Replay, growth: Growth) -> Replay:
         function=place.function,
         stack=place.stack,
         is_outside=place.is_outside and place.phase != "optimizer",
-        note="; ".join(filter(None, notes)),
+        note=_noted(replay, grown),
     )
+
+
+def _noted(replay: Replay, text: str) -> str:
+    """The note of a replay with a text; where it is not exact, the reason for that comes first."""
+    notes = [text, replay.note] if replay.is_exact else [replay.note, text]
+    return "; ".join(filter(None, notes))

@@ -50,6 +50,7 @@ class Kept:
         dtype=torch.float32,
     ):
         self.model, self.dtype = model, dtype
+        self.batch_scale = self.loss_scale = 1.0
         self.optimizer = optimizer or torch.optim.Adam(model.parameters(), 0.01)
         self.keeper = keeper_of(model, self.optimizer, every)
         self.before = before
@@ -62,11 +63,12 @@ class Kept:
     def step(self, step):
         x = torch.randn(8, 4, dtype=self.dtype)
         self.before(step, self)
+        x = x * self.batch_scale
         call = self.keeper.begin_call(step, (x,), {}, is_compiled=False)
         y = self.model(x)
         self.keeper.end_call(call, y)
         self.optimizer.zero_grad()
-        y.square().mean().backward()
+        (y.square().mean() * self.loss_scale).backward()
         self.keeper.track(step)
         self.last = step
 
