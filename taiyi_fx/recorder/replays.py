@@ -113,7 +113,8 @@ class Replays:
         self._ranks = RankAudit(self._model)
         self._replayed: set[int] = set()
         self._suspects = 0
-        self._was_bad = self._is_running_function = False
+        self._broken_since: int | None = None
+        self._is_running_function = False
         self._why_ended = ""
         self._warn = WarnOnce()
         training.session.witness = self
@@ -211,8 +212,10 @@ class Replays:
             findings: The new findings.
             is_just_tracked: True if the model's gradients are still those of the last step.
         """
-        alerts = {one.step for one in findings if one.severity == "alert"}
         bad = self._bad_steps()
+        alerts = {one.step for one in findings if one.severity == "alert"}
+        if self._broken_since is not None:  # what goes wrong after a NaN follows from it
+            alerts = {step for step in alerts if step <= self._broken_since}
         broken = sorted((alerts | bad) - self._replayed)[: self._left]
         self._replayed.update(broken)
         suspects = sorted(suspect_steps(findings) - self._replayed)[: self._left_to_suspects]
@@ -225,7 +228,8 @@ class Replays:
             for one in self._replays_of(step, band=band, is_just_tracked=is_just_tracked):
                 # An alert may be of what no operation brought; of a suspect, the batch is news.
                 if one.operation or band is not OF_ALERTS:
-                    warn(f"a step was run again\n{one}")
+                    why = ", as it stood out" if band is OF_SUSPECTS else ""
+                    warn(f"a step was run again{why}\n{one}")
                     made.append(one)
                     self.found.append(one)
         return made
@@ -328,9 +332,12 @@ class Replays:
         """The steps with a NaN that are kept; of those that follow one another, the first."""
         may_overflow = self._keeper.scaler is not None and self._keeper.scaler.is_enabled()
         bad = [one.step for one in self._keeper.steps if one.is_bad(may_overflow=may_overflow)]
-        is_new = bad and not self._was_bad
-        self._was_bad = bool(bad)
-        return {bad[0]} if is_new else set()
+        is_new = self._broken_since is None
+        if not bad:
+            self._broken_since = None
+        elif is_new:
+            self._broken_since = bad[0]
+        return {bad[0]} if bad and is_new else set()
 
     def _is_audited(self, step: int) -> bool:
         return self.audit_every is not None and step % self.audit_every == 0

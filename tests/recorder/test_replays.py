@@ -72,6 +72,15 @@ def test_another_nan_later_is_run_again_up_to_a_number_of_times(made):
     assert steps == [3, 7, 11]
 
 
+def test_an_alert_of_what_follows_a_nan_runs_no_step_again(made):
+    made()
+    (found,) = made(is_spoilt=True)
+    assert made(is_spoilt=True, findings=[alert(2)]) == []
+    assert made.replays.found == [found]
+    with pytest.warns(taiyi_fx.MonitorWarning, match="step 0 was not run again"):
+        made(is_spoilt=True, findings=[alert(0)])
+
+
 def test_an_alert_of_something_else_is_no_replay_where_nothing_went_wrong(made):
     assert made(findings=[alert(0)]) == []
     assert made.replays.found == []

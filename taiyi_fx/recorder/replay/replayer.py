@@ -24,6 +24,7 @@ from taiyi_fx.snapshot.bitwise import difference
 _USUAL = (
     "no number is far from those of the steps before: look at the batch itself, such as its targets"
 )
+_NOT_KEPT = "which recorder.step keeps, too"
 
 
 class CannotReplay(Exception):
@@ -91,10 +92,10 @@ def replay_step(
     if is_latest and last.gradients:
         compare_gradients(last, model)
     if band is not None and last.origin is None:
-        found = _of_latest_growth(ran, band) or _of_outside(ran, chosen, first, band)
+        found = _of_sizes(ran, [one for one in chosen if first <= one.step], band)
         if found is not None:
             return found, [one for one in chosen if one.step <= found.step]
-        last.notes.append(_USUAL)
+        last.notes.append(_USUAL if chosen[-1].is_of_functions else f"{_USUAL}, {_NOT_KEPT}")
     bad = next(one for one in chosen if one.step == last.step)
     return _replay(ran), [replace(bad, checkpoint=last.began)]
 
@@ -171,7 +172,10 @@ def _replay(ran: Sequence[Ran]) -> Replay:
     last = ran[-1]
     differences = [text for one in ran for text in one.differences]
     reasons = [*(n for one in ran for n in one.reasons), *_factor_note(ran)]
-    note = "; ".join(dict.fromkeys([*differences, *reasons]))
+    # Compiled code explains what follows; of other code, what differs is the news.
+    is_explained = any(one.is_one_by_one and one.differences for one in ran)
+    parts = [*reasons, *differences] if is_explained else [*differences, *reasons]
+    note = "; ".join(dict.fromkeys(parts))
     is_exact = not differences
     if last.origin is None:
         return Replay(last.step, "", "", "", 0, "forward", (), (), is_exact, note=note)
@@ -206,25 +210,23 @@ def _factor_note(ran: Sequence[Ran]) -> list[str]:
     ]
 
 
-def _of_latest_growth(ran: Sequence[Ran], band: Band) -> Replay | None:
-    """The replay of the last step in which an operation left its usual size, if there is one."""
-    found = latest_growth([one.sizes for one in ran], band)
-    if found is None:
-        return None
-    i, growth = found
-    return _with_growth(_replay(ran[: i + 1]), growth)
+def _of_sizes(ran: Sequence[Ran], kept: Sequence[KeptStep], band: Band) -> Replay | None:
+    """The replay of the last step in which something left its usual size, if there is one.
+
+    An operation that grew by less than what the step was given may well have followed it, as where
+    a norm hides the size of a batch and not that all of its samples are alike.
+    """
+    given = grown_from_outside(kept, band.factor, are_outputs_usual=_are_outputs_usual(ran, band))
+    i, growth = latest_growth([one.sizes for one in ran], band) or (0, None)
+    if given is not None and (growth is None or growth.factor <= given.factor):
+        return _with_given(_replay(ran), given)
+    return None if growth is None else _with_growth(_replay(ran[: i + 1]), growth)
 
 
-def _of_outside(
-    ran: Sequence[Ran], chosen: Sequence[KeptStep], first: int, band: Band
-) -> Replay | None:
-    """The replay of the last step, if it was given far larger numbers than those before."""
-    compared = [one for one in chosen if first <= one.step <= ran[-1].step]
+def _are_outputs_usual(ran: Sequence[Ran], band: Band) -> bool:
     *before, now = ([size_of(facts) for facts in one.returned] for one in ran)
     usual = max((size for sizes in before for size in sizes), default=0.0)
-    are_usual = max(now, default=0.0) <= band.calm * usual
-    found = grown_from_outside(compared, band.factor, are_outputs_usual=are_usual)
-    return None if found is None else _with_given(_replay(ran), found)
+    return max(now, default=0.0) <= band.calm * usual
 
 
 def _with_given(replay: Replay, given: Given) -> Replay:

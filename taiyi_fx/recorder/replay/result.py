@@ -68,7 +68,7 @@ class Replay:
                 f"  at {self.file}:{self.line}" + (f" in {self.function}" if self.function else "")
             )
         lines += [f"  took {x}" for x in self.inputs]
-        lines += [f"  gave {x}" for x in self.outputs]
+        lines += [f"  {'was' if self._is_from_outside else 'gave'} {x}" for x in self.outputs]
         lines += [f"  {line}" for line in self._lead()]
         lines.append(f"  {self._proof()}")
         return "\n".join(lines + ([f"  kept in {self.saved}"] if self.saved else []))

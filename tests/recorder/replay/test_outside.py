@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 
 from taiyi_fx.recorder.replay.bad_step import load_bad_step, save_bad_step
 from taiyi_fx.recorder.replay.band import OF_SUSPECTS
@@ -109,6 +110,39 @@ def test_in_a_training_it_is_the_batch_here_and_elsewhere(tmp_path, every):
     save_bad_step(tmp_path / "a", found, steps, kept.model, [kept.optimizer], band=OF_SUSPECTS)
     again = load_bad_step(tmp_path / "a").run_on(Net())
     assert again == found
+
+
+class Normed(nn.Module):
+    """Hides the size of its batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.norm, self.last = nn.Linear(4, 8), nn.LayerNorm(8), nn.Linear(8, 1)
+        self.by = 1.0
+
+    def forward(self, x):
+        return self.last(self.norm(self.fc(x))) * self.by
+
+
+@pytest.mark.parametrize(
+    ("scale", "by", "operation"),
+    [(1e3, 1.0, "argument 0 of the model"), (1e3, 50.0, "argument 0 of the model"),
+     (30.0, 1e4, "mul"), (1.0, 50.0, "mul")],
+)  # fmt: skip
+def test_what_grew_more_is_named_an_operation_or_the_batch(scale, by, operation):
+    def spoil(step, kept):
+        kept.batch_scale, kept.model.by = (scale, by) if step == 5 else (1.0, 1.0)
+
+    found, _ = replay(Kept(Normed(), before=spoil))
+    assert found.operation == operation
+
+
+def test_where_nothing_is_far_from_before_it_says_what_to_look_at():
+    found, _ = replay(Kept(Net()))
+    assert found.note == (
+        "no number is far from those of the steps before: look at the batch itself, such as its "
+        "targets, which recorder.step keeps, too"
+    )
 
 
 def test_where_the_outputs_are_larger_too_the_loss_is_not_named():
