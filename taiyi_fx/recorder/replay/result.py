@@ -101,8 +101,8 @@ class Replay:
             return "no operation went wrong"
         if self._is_from_outside:
             is_finite = all(x.is_finite for x in self.outputs)
-            how = "far larger than in the steps before" if is_finite else "not finite"
-            return f"{self.operation} was {how} as it came"
+            how = "far larger than in the steps before" if is_finite else "not finite as it came"
+            return f"{self.operation} was {how}"
         if self.is_outside:
             return f"{self.operation}, outside of the model"
         where = f"module {self.module!r}" if self.module else "the model itself"

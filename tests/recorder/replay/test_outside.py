@@ -105,7 +105,7 @@ def test_in_a_training_it_is_the_batch_here_and_elsewhere(tmp_path, every):
     assert found.note.startswith("it is ")
     first, *_ = str(found).splitlines()
     assert first == (
-        "step 5, forward: argument 0 of the model was far larger than in the steps before as it came"
+        "step 5, forward: argument 0 of the model was far larger than in the steps before"
     )
     save_bad_step(tmp_path / "a", found, steps, kept.model, [kept.optimizer], band=OF_SUSPECTS)
     again = load_bad_step(tmp_path / "a").run_on(Net())
