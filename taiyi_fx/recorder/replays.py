@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 from taiyi_fx.findings import Finding
 from taiyi_fx.passes.runtime.session import Session, Witness
 from taiyi_fx.recorder.audit import Audit, RankAudit, audit_step
-from taiyi_fx.recorder.replay.alone import MeetsOthers, without_wrapper
+from taiyi_fx.recorder.replay.alone import MeetsOthers, are_several_ranks, without_wrapper
 from taiyi_fx.recorder.replay.bad_step import save_bad_step
 from taiyi_fx.recorder.replay.band import OF_ALERTS, OF_SUSPECTS, Band
 from taiyi_fx.recorder.replay.calls import Call
@@ -241,6 +241,8 @@ class Replays:
 
     @property
     def _left_to_suspects(self) -> int:
+        if are_several_ranks():  # a spike is told some steps later, and a rank keeps the last alone
+            return 0
         return max(0, min(self._options.most_suspects - self._suspects, self._left - 1))
 
     def replay(

@@ -92,6 +92,11 @@ def test_a_step_that_stood_out_is_run_again_and_named_whatever_it_brings(made):
     assert "no number is far from" in found.note
 
 
+def test_on_several_ranks_one_that_stood_out_is_not(made, monkeypatch):
+    monkeypatch.setattr("taiyi_fx.recorder.replays.are_several_ranks", lambda: True)
+    assert made(findings=[spike(0)]) == []
+
+
 def test_one_step_is_left_to_alerts_whatever_stood_out_before(made):
     steps = []
     for i in range(6):

@@ -97,30 +97,38 @@ def test_an_alert_that_is_found_as_training_is_over_runs_its_step_again(
     assert found == ([] if is_process_ending else [(25, "mul")])
 
 
-@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
-def test_a_lone_spike_of_the_loss_has_its_step_run_again(tmp_path):
+def spiked(recorder=None, run=None):
+    """Trains with a loss that jumps once; gives the model, its monitor, and the bits of it all."""
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+    model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.1), nn.Tanh(), nn.Linear(16, 1))
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
-    recorder = taiyi_fx.Recorder(checkpoint_every=1)
     one = taiyi_fx.instrument(
-        model, {}, optimizer=optimizer, recorder=recorder, run=tmp_path / "run", strict=True
+        model, {}, optimizer=optimizer, recorder=recorder, run=run, strict=True
     )
     for step in range(90):
         x = torch.randn(16, 8)
         y = x.sum(1, keepdim=True) * (40.0 if step == 60 else 1.0)
         optimizer.zero_grad()
-        loss = (one(x) - y).square().mean()
+        loss = ((one if recorder else model)(x) - y).square().mean()
         loss.backward()
         one.monitor.log("loss", loss.detach())
         one.monitor.track(step)
         optimizer.step()
-    assert [(f.kind, f.severity) for f in one.monitor.findings] == [("loss_spike", "warning")]
+    return model, one.monitor, [*(p.detach() for p in model.parameters()), torch.rand(1)]
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+@pytest.mark.parametrize("every", [1, 20])
+def test_a_lone_spike_of_the_loss_has_its_step_run_again(tmp_path, every):
+    recorder = taiyi_fx.Recorder(checkpoint_every=every)
+    model, monitor, bits = spiked(recorder, tmp_path / "run")
+    assert [(f.kind, f.severity) for f in monitor.findings] == [("loss_spike", "warning")]
     (found,) = recorder.replays
     assert (found.step, found.operation, found.phase, found.is_exact) == (
         60, "the gradient that reached output 0 of the model", "backward", True,
     )  # fmt: skip
-    one.monitor.close()
+    monitor.close()
+    assert all(map(torch.equal, bits, spiked()[2]))
     again = load_bad_step(tmp_path / "run" / "bad-step.safetensors").run_on(model)
     assert (again.step, again.operation) == (60, found.operation)
     with taiyi_fx.open_run(tmp_path / "run") as run:

@@ -128,7 +128,8 @@ def _from_state_before(step: int, kept: Sequence[KeptStep]) -> list[KeptStep]:
     if step < kept[0].step:
         raise CannotReplay(
             f"it is kept no longer: the first step that is kept is {kept[0].step}; "
-            "checkpoint_reach= is how far back, as far as checkpoint_bytes= allows"
+            "checkpoint_reach= is how far back, as far as checkpoint_bytes= allows, in one process "
+            "whose optimizer is known"
         )
     states = [i for i, one in enumerate(kept) if one.step <= step and one.checkpoint is not None]
     spoilt = ""
