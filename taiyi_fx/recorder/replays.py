@@ -17,8 +17,9 @@ from torch.optim import Optimizer
 from taiyi_fx.findings import Finding
 from taiyi_fx.passes.runtime.session import Session, Witness
 from taiyi_fx.recorder.audit import Audit, RankAudit, audit_step
-from taiyi_fx.recorder.replay.alone import MeetsOthers, without_wrapper
+from taiyi_fx.recorder.replay.alone import MeetsOthers, are_several_ranks, without_wrapper
 from taiyi_fx.recorder.replay.bad_step import save_bad_step
+from taiyi_fx.recorder.replay.band import OF_ALERTS, OF_SUSPECTS, Band
 from taiyi_fx.recorder.replay.calls import Call
 from taiyi_fx.recorder.replay.function_rerun import Unread
 from taiyi_fx.recorder.replay.iterators import CannotRepeat
@@ -30,6 +31,7 @@ from taiyi_fx.recorder.replay.rerun import Ways
 from taiyi_fx.recorder.replay.result import Replay
 from taiyi_fx.recorder.replay.retention import CannotKeep
 from taiyi_fx.recorder.replay.step_function import StepCall, StepFunction, StepFunctionFailed
+from taiyi_fx.recorder.suspects import suspect_steps
 from taiyi_fx.warning import WarnOnce, warn
 from taiyi_fx.writers.folder import folder_of_rank
 
@@ -47,6 +49,7 @@ class KeepingOptions:
         folder: A folder for the states, which are kept in memory otherwise.
         reach: So many steps back one can still be run again.
         most: The most steps that are run again; after so many a training is known to be broken.
+        most_suspects: Of these, the most that are no alert's.
     """
 
     every: int | None
@@ -54,6 +57,7 @@ class KeepingOptions:
     folder: str | os.PathLike[str] | None = None
     reach: int = 40
     most: int = 3
+    most_suspects: int = 2
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,9 @@ class Replays:
         )
         self._ranks = RankAudit(self._model)
         self._replayed: set[int] = set()
-        self._was_bad = self._is_running_function = False
+        self._suspects = 0
+        self._broken_since: int | None = None
+        self._is_running_function = False
         self._why_ended = ""
         self._warn = WarnOnce()
         training.session.witness = self
@@ -197,38 +203,56 @@ class Replays:
         return []
 
     def after(self, findings: Sequence[Finding], *, is_just_tracked: bool = True) -> list[Replay]:
-        """Runs steps that went wrong again, and those of alerts; returns what was found.
+        """Runs steps that went wrong again, those of alerts, and suspects; returns what was found.
 
         A NaN is seen here at once, as the watch looks at the numbers of a training now and then.
+        One of the steps that are run again is left to an alert or a NaN that is still to come.
 
         Args:
             findings: The new findings.
             is_just_tracked: True if the model's gradients are still those of the last step.
         """
-        alerts = {one.step for one in findings if one.severity == "alert"}
         bad = self._bad_steps()
-        steps = sorted((alerts | bad) - self._replayed)
+        alerts = {one.step for one in findings if one.severity == "alert"}
+        if self._broken_since is not None:  # what goes wrong after a NaN follows from it
+            alerts = {step for step in alerts if step <= self._broken_since}
+        broken = sorted((alerts | bad) - self._replayed)[: self._left]
+        self._replayed.update(broken)
+        suspects = sorted(suspect_steps(findings) - self._replayed)[: self._left_to_suspects]
+        self._replayed.update(suspects)
+        self._suspects += len(suspects)
+        bands = {step: None if step in bad else OF_ALERTS for step in broken}
+        bands |= dict.fromkeys(suspects, OF_SUSPECTS)
         made: list[Replay] = []
-        for step in steps[: max(0, self._options.most - len(self._replayed))]:
-            self._replayed.add(step)
-            is_of_size = step not in bad
-            for one in self._replays_of(
-                step, is_of_size=is_of_size, is_just_tracked=is_just_tracked
-            ):
-                if one.operation or step in bad:  # an alert may be of what no operation brought
-                    warn(f"a step was run again\n{one}")
+        for step, band in bands.items():
+            for one in self._replays_of(step, band=band, is_just_tracked=is_just_tracked):
+                # An alert may be of what no operation brought; of a suspect, the batch is news.
+                if one.operation or band is not OF_ALERTS:
+                    why = ", as it stood out" if band is OF_SUSPECTS else ""
+                    warn(f"a step was run again{why}\n{one}")
                     made.append(one)
                     self.found.append(one)
         return made
 
+    @property
+    def _left(self) -> int:
+        """The number of steps that may still be run again."""
+        return max(0, self._options.most - len(self._replayed))
+
+    @property
+    def _left_to_suspects(self) -> int:
+        if are_several_ranks():  # a spike is told some steps later, and a rank keeps the last alone
+            return 0
+        return max(0, min(self._options.most_suspects - self._suspects, self._left - 1))
+
     def replay(
-        self, step: int, *, is_of_size: bool = False, is_just_tracked: bool = False
+        self, step: int, *, band: Band | None = None, is_just_tracked: bool = False
     ) -> Replay:
         """Runs a step that is kept again, and keeps it in a file, if there is a folder for it.
 
         Args:
             step: The step.
-            is_of_size: Where nothing is NaN or Inf, look for numbers that grew at once.
+            band: Where nothing is NaN or Inf, look for numbers that left this band.
             is_just_tracked: True if the model's gradients are still those of the last step.
 
         Raises:
@@ -236,9 +260,7 @@ class Replays:
         """
         if self._why_ended:
             raise CannotReplay(f"no step is kept: {self._why_ended}")
-        run = functools.partial(
-            self._run_again, step, is_of_size=is_of_size, is_live=is_just_tracked
-        )
+        run = functools.partial(self._run_again, step, band=band, is_live=is_just_tracked)
         try:
             found, steps = run(self._unread_by)
         except StepFunctionFailed as error:
@@ -256,6 +278,7 @@ class Replays:
                 self._model,
                 self._training.optimizers(),
                 self._keeper.initial,
+                band,
             )
         except (CannotSave, TypeError, OSError) as error:
             self._warn.of("saving", f"step {found.step} is not kept in a file: {error}")
@@ -263,7 +286,7 @@ class Replays:
         return replace(found, saved=str(file))
 
     def _run_again(
-        self, step: int, unread: Unread | None, *, is_of_size: bool, is_live: bool
+        self, step: int, unread: Unread | None, *, band: Band | None, is_live: bool
     ) -> tuple[Replay, Sequence[KeptStep]]:
         return replay_step(
             step,
@@ -272,7 +295,7 @@ class Replays:
             self._ways(unread),
             self._training.optimizers(),
             is_live=is_live,
-            is_of_size=is_of_size,
+            band=band,
         )
 
     def _ways(self, unread: Unread | None) -> Ways:
@@ -299,6 +322,7 @@ class Replays:
         """Drops all steps, as another training begins."""
         self._keeper.clear()
         self._replayed.clear()
+        self._suspects = 0
 
     def close(self) -> None:
         """Ends keeping; the replays stay."""
@@ -310,14 +334,17 @@ class Replays:
         """The steps with a NaN that are kept; of those that follow one another, the first."""
         may_overflow = self._keeper.scaler is not None and self._keeper.scaler.is_enabled()
         bad = [one.step for one in self._keeper.steps if one.is_bad(may_overflow=may_overflow)]
-        is_new = bad and not self._was_bad
-        self._was_bad = bool(bad)
-        return {bad[0]} if is_new else set()
+        is_new = self._broken_since is None
+        if not bad:
+            self._broken_since = None
+        elif is_new:
+            self._broken_since = bad[0]
+        return {bad[0]} if bad and is_new else set()
 
     def _is_audited(self, step: int) -> bool:
         return self.audit_every is not None and step % self.audit_every == 0
 
-    def _replays_of(self, step: int, **how: bool) -> list[Replay]:
+    def _replays_of(self, step: int, **how: Any) -> list[Replay]:
         with self._boundary(f"running step {step} again"):
             try:
                 return [self.replay(step, **how)]

@@ -98,7 +98,7 @@ class TrainingRecorder:
         for one in self.replays.after(findings):
             events.append(_run_again(step, one))
             if not is_written:  # as on a rank that does not record, where nobody looks for findings
-                self.write(f"step {one.step} was run again, as it went wrong")
+                self.write(f"step {one.step} was run again")
                 is_written = True
         return events
 

@@ -1,13 +1,19 @@
 """`taiyi-fx diff`: where two trainings part."""
 
 import json
+import shutil
+import tempfile
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
+from torch import distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 import taiyi_fx
+from tests.distributed import processes
 
 CFG = {
     "Linear": [
@@ -71,6 +77,37 @@ def test_trainings_that_are_equal_have_no_difference(cli, tmp_path):
         "all bits are the same: 12 fingerprints",
         "numbers agree up to rounding: 6 series",
     ]
+
+
+def each_rank(rank, ranks):
+    """A run of each rank's own; the second one has another bit from step 4 on."""
+    held = [tempfile.mkdtemp() if rank == 0 else ""]
+    dist.broadcast_object_list(held)
+    torch.manual_seed(0)
+    model = Net()
+    run = Path(held[0]) / f"rank{rank}"
+    probed = taiyi_fx.instrument(model, CFG, run=run, process_group=None, strict=True)
+    parallel = DistributedDataParallel(probed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(6):
+        if (rank, step) == (1, 4):
+            model.down.weight.data.view(torch.int32)[0, 1] ^= 1 << 3
+        optimizer.zero_grad()
+        parallel(torch.ones(5, 8)).square().sum().backward()
+        probed.monitor.track(step)
+        optimizer.step()
+    probed.monitor.close()
+    dist.barrier()
+    return run
+
+
+@pytest.mark.slow  # ranks
+def test_ranks_are_compared_as_runs_are(cli):
+    one, other = processes.run({"each": each_rank}, 2)("each")
+    code, out, _ = cli("diff", one, other)
+    assert code == 1
+    assert out.startswith("bits part at step 4 in 'down' ParameterFingerprint.weight\n")
+    shutil.rmtree(one.parent)
 
 
 def test_the_first_bit_that_differs_is_found_where_it_was_changed(cli, tmp_path):

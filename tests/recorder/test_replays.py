@@ -25,6 +25,10 @@ class Spoilt(nn.Module):
         return torch.log(y - 100) if self.is_spoilt else y
 
 
+def spike(step):
+    return Finding("loss_spike", "warning", "", "loss", step, 1.0, "", "text", "advice")
+
+
 def alert(step):
     return Finding("large_steps", "alert", "fc", "UpdateRatio", step, 1.0, "", "text", "advice")
 
@@ -41,8 +45,9 @@ def made():
         model.is_spoilt = is_spoilt
         instrumented(torch.ones(1, 2)).sum().backward()
         replays.track(next(counter))
+        made = replays.after(findings)
         model.zero_grad()
-        return replays.after(findings)
+        return made
 
     step.replays = replays
     return step
@@ -67,9 +72,39 @@ def test_another_nan_later_is_run_again_up_to_a_number_of_times(made):
     assert steps == [3, 7, 11]
 
 
+def test_an_alert_of_what_follows_a_nan_runs_no_step_again(made):
+    made()
+    (found,) = made(is_spoilt=True)
+    assert made(is_spoilt=True, findings=[alert(2)]) == []
+    assert made.replays.found == [found]
+    with pytest.warns(taiyi_fx.MonitorWarning, match="step 0 was not run again"):
+        made(is_spoilt=True, findings=[alert(0)])
+
+
 def test_an_alert_of_something_else_is_no_replay_where_nothing_went_wrong(made):
     assert made(findings=[alert(0)]) == []
     assert made.replays.found == []
+
+
+def test_a_step_that_stood_out_is_run_again_and_named_whatever_it_brings(made):
+    (found,) = made(findings=[spike(0)])
+    assert (found.step, found.operation, found.is_exact) == (0, "", True)
+    assert "no number is far from" in found.note
+
+
+def test_on_several_ranks_one_that_stood_out_is_not(made, monkeypatch):
+    monkeypatch.setattr("taiyi_fx.recorder.replays.are_several_ranks", lambda: True)
+    assert made(findings=[spike(0)]) == []
+
+
+def test_one_step_is_left_to_alerts_whatever_stood_out_before(made):
+    steps = []
+    for i in range(6):
+        steps += [one.step for one in made(findings=[spike(i)])]
+    assert steps == [0, 1]
+    assert [one.step for one in made(is_spoilt=True)] == [6]
+    made()
+    assert made(is_spoilt=True) == []
 
 
 def test_a_step_that_is_not_kept_any_more_is_warned_of(made):

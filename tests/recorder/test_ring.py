@@ -141,6 +141,18 @@ def test_a_configuration_gives_the_same_records_beside_it(cfg):
     assert records(taiyi_fx.Recorder(every=2)) == records(None)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_step_is_one_small_tensor(compiled):
+    torch._dynamo.reset()
+    recorder = taiyi_fx.Recorder(steps=3)
+    recorded(recorder, compiled=compiled)
+    rows = recorder._training.ring._rows
+    assert [row.step for row in rows] == [3, 4, 5]
+    for row in rows:
+        ((places, numbers),) = row.parts
+        assert numbers.shape == (len(places), 4) == (len(row.sites), 4) == (14, 4)
+
+
 def test_only_every_so_many_steps_are_recorded():
     recorder = taiyi_fx.Recorder(steps=2, every=2)
     recorded(recorder)

@@ -6,6 +6,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx import MonitorWarning
+from taiyi_fx.recorder import load_bad_step
 
 
 def trained(recorder, one, steps, rows=4):
@@ -94,6 +95,47 @@ def test_an_alert_that_is_found_as_training_is_over_runs_its_step_again(
     assert recorder.last is not None
     found = [(one.step, one.operation) for one in recorder.replays]
     assert found == ([] if is_process_ending else [(25, "mul")])
+
+
+def spiked(recorder=None, run=None):
+    """Trains with a loss that jumps once; gives the model, its monitor, and the bits of it all."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.1), nn.Tanh(), nn.Linear(16, 1))
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+    one = taiyi_fx.instrument(
+        model, {}, optimizer=optimizer, recorder=recorder, run=run, strict=True
+    )
+    for step in range(90):
+        x = torch.randn(16, 8)
+        y = x.sum(1, keepdim=True) * (40.0 if step == 60 else 1.0)
+        optimizer.zero_grad()
+        loss = ((one if recorder else model)(x) - y).square().mean()
+        loss.backward()
+        one.monitor.log("loss", loss.detach())
+        one.monitor.track(step)
+        optimizer.step()
+    return model, one.monitor, [*(p.detach() for p in model.parameters()), torch.rand(1)]
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+@pytest.mark.parametrize("every", [1, 20])
+def test_a_lone_spike_of_the_loss_has_its_step_run_again(tmp_path, every):
+    recorder = taiyi_fx.Recorder(checkpoint_every=every)
+    model, monitor, bits = spiked(recorder, tmp_path / "run")
+    assert [(f.kind, f.severity) for f in monitor.findings] == [("loss_spike", "warning")]
+    (found,) = recorder.replays
+    assert (found.step, found.operation, found.phase, found.is_exact) == (
+        60, "the gradient that reached output 0 of the model", "backward", True,
+    )  # fmt: skip
+    monitor.close()
+    assert all(map(torch.equal, bits, spiked()[2]))
+    again = load_bad_step(tmp_path / "run" / "bad-step.safetensors").run_on(model)
+    assert (again.step, again.operation) == (60, found.operation)
+    with taiyi_fx.open_run(tmp_path / "run") as run:
+        assert any("run again: step 60" in event.text for event in run.events)
+        (recording,) = run.recordings
+    assert recording.reasons == ("step 60 was run again",)
+    assert 60 in recording.steps
 
 
 class Nested(nn.Module):

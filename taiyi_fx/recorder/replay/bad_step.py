@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from taiyi_fx.passes.module_tree import buffers_of, named_buffers, named_parameters, parameters_of
+from taiyi_fx.recorder.replay.band import OF_ALERTS, Band
 from taiyi_fx.recorder.replay.calls import Call, as_numbers
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint, OptimizerState
 from taiyi_fx.recorder.replay.kept_step import KeptStep
@@ -46,6 +47,7 @@ class BadStep:
         device: The device that the model was on.
         torch: The version of torch.
         no_function: The reason why it has no calls of a step's function, where there were some.
+        band: The steps that it is compared with, where its numbers are finite and too large.
     """
 
     replay: Replay
@@ -54,6 +56,7 @@ class BadStep:
     device: str
     torch: str
     no_function: str = ""
+    band: Band | None = None
 
     def run_on(self, model: nn.Module, step: Callable[..., Any] | None = None) -> Replay:
         """Runs the step again, on a model of the same shape: on its device, with its code.
@@ -95,7 +98,7 @@ class BadStep:
                 ways,
                 optimizers,
                 is_live=False,
-                is_of_size=self._is_of_size,
+                band=self.band if self._is_of_size else None,
             )
         except CannotReplay as error:
             raise CannotReplay("; ".join([str(error), *unknown])) from error
@@ -128,6 +131,7 @@ def save_bad_step(
     model: nn.Module,
     optimizers: Sequence[Optimizer],
     initial: Values = MappingProxyType({}),
+    band: Band | None = None,
 ) -> None:
     """Writes a step that was replayed, and all that it takes to run it again, to a file.
 
@@ -139,6 +143,7 @@ def save_bad_step(
         optimizers: The optimizers that train it.
         initial: The plain values that modules had as they were made, which the file leaves out: so
             a model whose constants were mended keeps them.
+        band: The steps that it was compared with, if it was looked at for its sizes.
 
     Raises:
         CannotSave: An argument of the model is of a class that a file cannot hold.
@@ -156,6 +161,7 @@ def save_bad_step(
         "optimizers": [f"{type(o).__module__}.{type(o).__qualname__}" for o in optimizers],
         "replay": plain.value("replay", replay.as_dict()),
         "steps": [_step(plain, i, kept, initial) for i, kept in enumerate(steps)],
+        "band": None if band is None else [band.back, band.factor],
         "functions": functions,
         "no_function": no_function,
     }
@@ -182,7 +188,9 @@ def load_bad_step(file: Path) -> BadStep:
     for kept, calls in zip(steps, content.get("functions", []), strict=False):
         kept.functions = [_loaded_function(one, tensors) for one in calls]
     names, why = tuple(content["optimizers"]), content.get("no_function", "")
-    return BadStep(replay, tuple(steps), names, content["device"], content["torch"], why)
+    # Files of before, which have none, are of alerts.
+    band = OF_ALERTS if content.get("band") is None else Band(*content["band"])
+    return BadStep(replay, tuple(steps), names, content["device"], content["torch"], why, band)
 
 
 def _step(plain: Plain, i: int, kept: KeptStep, initial: Values) -> dict[str, Any]:

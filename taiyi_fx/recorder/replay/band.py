@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -10,11 +11,30 @@ from typing import TypeAlias
 from taiyi_fx.recorder.replay.facts import TensorFacts
 from taiyi_fx.recorder.replay.places import Place
 
-FACTOR = 100.0
-"""So many times the size that it had when it last ran is beyond what is usual."""
 
-_CALM = 10.0
-"""Numbers that grew by no more than this are as usual."""
+@dataclass(frozen=True)
+class Band:
+    """The steps that a step's numbers are compared with, and what is usual.
+
+    Attributes:
+        back: So many steps before it are compared, where they are kept.
+        factor: So many times the size that it had when it last ran is beyond what is usual.
+    """
+
+    back: int
+    factor: float
+
+    @property
+    def calm(self) -> float:
+        """Numbers that grew by no more than this are as usual."""
+        return math.sqrt(self.factor)
+
+
+OF_ALERTS = Band(20, 100.0)
+"""Presets read each 20 steps later on: what found it may not have looked at the step itself."""
+
+OF_SUSPECTS = Band(3, 10.0)
+"""A step whose loss or whose batch stood out: near it, and closer, is enough."""
 
 
 @dataclass(frozen=True)
@@ -70,19 +90,22 @@ class _Kind(Enum):
     NEW = auto()
 
 
-def latest_growth(steps: Sequence[Sequence[Size]]) -> tuple[int, Growth] | None:
+def latest_growth(
+    steps: Sequence[Sequence[Size]], band: Band = OF_ALERTS
+) -> tuple[int, Growth] | None:
     """The last step in which an operation left its usual size by itself, and the first that did.
 
     Args:
         steps: The sizes of steps of one model, one after another. They may run different
             operations: each is compared with the latest step before that ran it, too.
+        band: What is usual.
     """
     usual: dict[_Known, list[Size]] = {}
     latest = None
     for i, sizes in enumerate(steps):
         now: dict[_Known, list[Size]] = {}
         pairs = [(_usual(size, usual, now), size) for size in sizes]
-        found = _first_growth(pairs)
+        found = _first_growth(pairs, band)
         latest = latest if found is None else (i, found)
         usual |= now
     return latest
@@ -110,16 +133,20 @@ def _usual(
 # larger inputs from outside, such as a parameter, no operation of the step did it. Where larger
 # inputs came of operations that are new, one of these did. Where those that made them are as usual,
 # an operation between is missing, and this is the first whose numbers are not as they were.
-def _first_growth(pairs: Sequence[tuple[Size | None, Size]]) -> Growth | None:
+def _first_growth(pairs: Sequence[tuple[Size | None, Size]], band: Band) -> Growth | None:
     kinds: list[_Kind] = []
     for before, after in pairs:
-        kind = _kind(before, after, kinds)
+        kind = _kind(before, after, kinds, band.calm)
         kinds.append(kind)
         if before is None or kind is not _Kind.GROWN:
             continue
         factor = _ratio(before.outputs, after.outputs)
-        if factor > FACTOR:
-            new = [m for m in _grown(before, after) if m is not None and kinds[m] is _Kind.NEW]
+        if factor > band.factor:
+            new = [
+                m
+                for m in _grown(before, after, band.calm)
+                if m is not None and kinds[m] is _Kind.NEW
+            ]
             if new:
                 sizes = [size for _, size in pairs]
                 return Growth(_largest_gain(new[0], sizes, kinds), factor, is_new=True)
@@ -127,21 +154,21 @@ def _first_growth(pairs: Sequence[tuple[Size | None, Size]]) -> Growth | None:
     return None
 
 
-def _kind(before: Size | None, after: Size, kinds: Sequence[_Kind]) -> _Kind:
+def _kind(before: Size | None, after: Size, kinds: Sequence[_Kind], calm: float) -> _Kind:
     if before is None:
         is_given = any(m is not None and kinds[m] is _Kind.FROM_OUTSIDE for m in after.makers)
         return _Kind.FROM_OUTSIDE if is_given else _Kind.NEW
-    if _ratio(before.outputs, after.outputs) <= _CALM:
+    if _ratio(before.outputs, after.outputs) <= calm:
         return _Kind.USUAL
-    makers = _grown(before, after)
+    makers = _grown(before, after, calm)
     is_given = any(m is None or kinds[m] is _Kind.FROM_OUTSIDE for m in makers)
     return _Kind.FROM_OUTSIDE if is_given else _Kind.GROWN
 
 
-def _grown(before: Size, after: Size) -> list[int | None]:
+def _grown(before: Size, after: Size, calm: float) -> list[int | None]:
     """The makers of the inputs that are larger than usual."""
     triples = zip(before.inputs, after.inputs, after.makers, strict=False)
-    return [maker for a, b, maker in triples if _ratio([a], [b]) > _CALM]
+    return [maker for a, b, maker in triples if _ratio([a], [b]) > calm]
 
 
 def _largest_gain(at: int, now: Sequence[Size], kinds: Sequence[_Kind]) -> Size:
@@ -149,9 +176,9 @@ def _largest_gain(at: int, now: Sequence[Size], kinds: Sequence[_Kind]) -> Size:
     found, most = now[at], -1.0
     while True:
         size = now[at]
-        inputs = [*zip(map(_size, size.inputs), size.makers, strict=True)]
+        inputs = [*zip(map(size_of, size.inputs), size.makers, strict=True)]
         largest, maker = max(inputs, key=lambda one: one[0], default=(0.0, None))
-        gain = max(map(_size, size.outputs), default=0.0) / (largest or 1.0)
+        gain = max(map(size_of, size.outputs), default=0.0) / (largest or 1.0)
         if gain > most:
             found, most = size, gain
         if maker is None or kinds[maker] is not _Kind.NEW:
@@ -161,9 +188,10 @@ def _largest_gain(at: int, now: Sequence[Size], kinds: Sequence[_Kind]) -> Size:
 
 def _ratio(before: Sequence[TensorFacts], after: Sequence[TensorFacts]) -> float:
     """The largest growth of a tensor; 1 for those that were all zeros, which have no size."""
-    pairs = zip(map(_size, before), map(_size, after), strict=False)
+    pairs = zip(map(size_of, before), map(size_of, after), strict=False)
     return max((b / a for a, b in pairs if a), default=1.0)
 
 
-def _size(facts: TensorFacts) -> float:
+def size_of(facts: TensorFacts) -> float:
+    """The largest magnitude of its finite elements."""
     return max(abs(facts.smallest or 0.0), abs(facts.largest or 0.0))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,9 @@ from torch import Tensor
 _foreach_norm: Any = torch._foreach_norm  # pyright: ignore[reportPrivateImportUsage]
 _HALVES = {torch.float16, torch.bfloat16}
 _REACH = 8
-"""So many numbers beside an estimate are tried: a mean of ratios is within one or two of it."""
+"""So many numbers beside an estimate are tried: a ratio of norms is within one or two of it."""
+_HALVINGS = 30
+"""Steps of a search, from the precision of a half down to that of float32 and beyond."""
 
 
 def norms_of(gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
@@ -27,18 +29,28 @@ def norms_of(gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
     return [found.get(id(g)) for g in gradients]
 
 
-def common_factor(now: Sequence[Tensor | None], then: Sequence[Tensor | None]) -> float | None:
-    """The factor from one list of norms to another: 1 if they are equal, None if there is none.
+def common_factor(
+    gradients: Sequence[Tensor | None], then: Sequence[Tensor | None]
+) -> float | None:
+    """The factor from gradients to the norms of others: 1 if they are equal, None if there is none.
 
-    Norms that part by their last bits alone have none: they are of other gradients.
+    Norms that part by their last bits alone have none: they are of other gradients. Products in
+    half precision are rounded to 8 or 11 bits, and so is the norm of one that has few elements.
+
+    Args:
+        gradients: The gradients before.
+        then: The norms after.
     """
-    both = zip(now, then, strict=False)
-    pairs = [(float(a), float(b)) for a, b in both if a is not None and b is not None]
-    if all(a == b for a, b in pairs):
+    pairs = _pairs(gradients, then)
+    norms = [float(norm) for norm in norms_of([g for g, _ in pairs]) if norm is not None]
+    both = [(g, a, float(b)) for (g, b), a in zip(pairs, norms, strict=True)]
+    if all(a == b for _, a, b in both):
         return 1.0
-    ratios = [b / a for a, b in pairs if a]
-    is_common = ratios and max(ratios) - min(ratios) <= 1e-3 * abs(max(ratios))
-    return fmean(ratios) if is_common and abs(ratios[0] - 1) > 1e-6 else None
+    total = math.hypot(*(a for _, a, _ in both))
+    factor = math.hypot(*(b for _, _, b in both)) / total if total else math.nan
+    is_common = all(abs(b - factor * a) <= _rounding(g, b) for g, a, b in both)
+    least = max(1e-6 if g.dtype not in _HALVES else _eps(g) / 4 for g, _ in pairs)
+    return factor if is_common and abs(factor - 1) > least else None
 
 
 def exact_factor(
@@ -54,13 +66,66 @@ def exact_factor(
         then: The norms after.
         about: An estimate.
     """
-    both = zip(gradients, then, strict=False)
-    pairs = [(g, n) for g, n in both if g is not None and n is not None]
-    is_double = any(g.dtype == torch.float64 for g, _ in pairs)
-    for factor in _nearest(about, np.float64 if is_double else np.float32):
+    pairs = _pairs(gradients, then)
+    for factor in _candidates(pairs, about):
         if all(norms_of([g * factor]) == [norm] for g, norm in pairs):
             return factor
     return about
+
+
+def _pairs(
+    gradients: Sequence[Tensor | None], then: Sequence[Tensor | None]
+) -> list[tuple[Tensor, Tensor]]:
+    both = zip(gradients, then, strict=False)
+    return [(g, n) for g, n in both if g is not None and n is not None]
+
+
+def _rounding(gradient: Tensor, norm: float) -> float:
+    """The most that rounding moves the norm of a product, or a thousandth of it."""
+    if gradient.dtype not in _HALVES:
+        return 1e-3 * norm
+    # Below the least normal number the spacing is the same everywhere.
+    least = torch.finfo(gradient.dtype).smallest_normal * _eps(gradient)
+    return max(1e-3, _eps(gradient)) * norm + math.sqrt(gradient.numel()) * least
+
+
+def _eps(gradient: Tensor) -> float:
+    return torch.finfo(gradient.dtype).eps
+
+
+def _candidates(pairs: Sequence[tuple[Tensor, Tensor]], about: float) -> Iterator[float]:
+    """Factors to try, the likeliest first: of the gradients' own types, and of float32."""
+    kinds = {g.dtype for g, _ in pairs}
+    for kind in kinds & _HALVES:
+        yield from _nearest_half(about, kind)
+    if kinds & _HALVES:
+        about = _searched(pairs, about)
+        yield about
+    yield from _nearest(about, np.float64 if torch.float64 in kinds else np.float32)
+
+
+def _nearest_half(about: float, kind: torch.dtype) -> Iterator[float]:
+    """Numbers of half precision, the nearest first: neighbours have neighbouring bits."""
+    bits = torch.tensor([about], dtype=kind).view(torch.int16)
+    for beside in sorted(range(-_REACH, _REACH + 1), key=abs):
+        yield float((bits + beside).view(kind))
+
+
+def _searched(pairs: Sequence[tuple[Tensor, Tensor]], about: float) -> float:
+    """The factor at which the norm of all products is that of then, by halving an interval.
+
+    Rounding never turns the order of two products, so that the norm grows with the factor.
+    """
+    then = math.hypot(*(float(norm) for _, norm in pairs))
+    low, high = about * (1 - 2**-6), about * (1 + 2**-6)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        norms = norms_of([g * middle for g, _ in pairs])
+        now = math.hypot(*(float(norm) for norm in norms if norm is not None))
+        if now == then:
+            return middle
+        low, high = (middle, high) if now < then else (low, middle)
+    return (low + high) / 2
 
 
 def _nearest(about: float, kind: type[np.floating[Any]]) -> Iterator[float]:

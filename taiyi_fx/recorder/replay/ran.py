@@ -8,9 +8,11 @@ from typing import Any
 
 from torch import Tensor
 
+from taiyi_fx.passes.structure import tensors_in
 from taiyi_fx.recorder.replay.band import Size
 from taiyi_fx.recorder.replay.calls import Call, Prints, as_numbers, prints_of
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint
+from taiyi_fx.recorder.replay.facts import TensorFacts, facts_of
 from taiyi_fx.recorder.replay.watched import Origin
 
 
@@ -25,6 +27,7 @@ class Ran:
         differences: The differences from the step as it happened, in words.
         notes: The reasons for differences, and what else is to be known.
         outputs: The fingerprints of what the calls returned.
+        returned: The facts about what the calls of the model returned.
         sizes: The sizes of all operations' numbers, if they were taken.
         is_complete: False if it ends before its backward has.
         is_one_by_one: True if compiled code ran then, and its operations one by one now.
@@ -39,6 +42,7 @@ class Ran:
     differences: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     outputs: list[Prints] = field(default_factory=list)
+    returned: list[TensorFacts] = field(default_factory=list)
     sizes: list[Size] = field(default_factory=list)
     is_complete: bool = True
     is_one_by_one: bool = False
@@ -55,6 +59,7 @@ class Ran:
     def compare(self, call: Call, value: Any) -> None:
         """Compares the output of a call with that of then."""
         self.outputs.append(prints_of(value))
+        self.returned += map(facts_of, tensors_in(value))
         if self.outputs[-1] != tuple(map(as_numbers, call.outputs)):
             self.differences.append("an output has other bits than it had then")
             if call.was_changed:

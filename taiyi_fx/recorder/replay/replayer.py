@@ -10,18 +10,21 @@ from torch.optim import Optimizer
 
 from taiyi_fx.passes.module_tree import named_parameters
 from taiyi_fx.recorder.replay.alone import MeetsOthers, are_several_ranks
-from taiyi_fx.recorder.replay.band import Growth, latest_growth
+from taiyi_fx.recorder.replay.band import Band, Growth, latest_growth, size_of
 from taiyi_fx.recorder.replay.checkpoint import shown_name
 from taiyi_fx.recorder.replay.factor import common_factor, norms_of
 from taiyi_fx.recorder.replay.iterators import CannotRepeat
 from taiyi_fx.recorder.replay.kept_step import KeptStep
+from taiyi_fx.recorder.replay.outside import Given, grown_from_outside
 from taiyi_fx.recorder.replay.ran import Ran
 from taiyi_fx.recorder.replay.rerun import Ways, run_again
 from taiyi_fx.recorder.replay.result import Replay
 from taiyi_fx.snapshot.bitwise import difference
 
-_LOOKED_BACK = 20
-"""Steps before that of a finding: so far apart are those that presets read later on."""
+_USUAL = (
+    "no number is far from those of the steps before: look at the batch itself, such as its targets"
+)
+_NOT_KEPT = "which recorder.step keeps, too"
 
 
 class CannotReplay(Exception):
@@ -36,7 +39,7 @@ def replay_step(
     optimizers: Sequence[Optimizer],
     *,
     is_live: bool = True,
-    is_of_size: bool = False,
+    band: Band | None = None,
 ) -> tuple[Replay, Sequence[KeptStep]]:
     """Runs a step again, from the last state before it that is finite.
 
@@ -48,9 +51,9 @@ def replay_step(
         model: The model.
         ways: The ways to call it.
         optimizers: The optimizers that train it.
-        is_of_size: Where nothing is NaN or Inf, look for the first operation that left the size
-            that it had when it last ran: in this step, or the nearest of those before it, as
-            what found it may not have looked at each.
+        band: Where nothing is NaN or Inf, look for the first operation that left the size that it
+            had when it last ran: in this step, or the nearest of those before it, as what found
+            it may not have looked at each; else for what came so from outside.
         is_live: True if the model's gradients are those of the last step that is kept.
 
     Returns:
@@ -61,7 +64,7 @@ def replay_step(
         CannotReplay: The step is not kept, or no state before it that is finite.
         StepFunctionFailed: A function of the user's raised an error.
     """
-    first = _first_to_compare(step, kept) if is_of_size else step
+    first = step if band is None else _first_to_compare(step, kept, band.back)
     chosen = [one for one in _from_state_before(first, kept) if one.step <= step]
     if ways.unread is None and not all(one.has_arguments for one in chosen):
         raise CannotReplay(
@@ -73,8 +76,8 @@ def replay_step(
             ways,
             optimizers,
             chosen,
-            takes_sizes=is_of_size,
-            watched_from=first if is_of_size else 0,
+            takes_sizes=band is not None,
+            watched_from=0 if band is None else first,
         )
     except MeetsOthers as meeting:
         raise CannotReplay(
@@ -88,16 +91,18 @@ def replay_step(
     is_latest = is_live and last.step == kept[-1].step and not kept[-1].norms
     if is_latest and last.gradients:
         compare_gradients(last, model)
-    found = _of_latest_growth(ran) if is_of_size and last.origin is None else None
-    if found is not None:
-        return found, [one for one in chosen if one.step <= found.step]
+    if band is not None and last.origin is None:
+        found = _of_sizes(ran, [one for one in chosen if first <= one.step], band)
+        if found is not None:
+            return found, [one for one in chosen if one.step <= found.step]
+        last.notes.append(_USUAL if chosen[-1].is_of_functions else f"{_USUAL}, {_NOT_KEPT}")
     bad = next(one for one in chosen if one.step == last.step)
     return _replay(ran), [replace(bad, checkpoint=last.began)]
 
 
-def _first_to_compare(step: int, kept: Sequence[KeptStep]) -> int:
+def _first_to_compare(step: int, kept: Sequence[KeptStep], back: int) -> int:
     states = [one.step for one in kept if one.checkpoint is not None and one.step < step]
-    return max(step - _LOOKED_BACK, min(states)) if states else step
+    return max(step - back, min(states)) if states else step
 
 
 def _unreached(step: int, chosen: Sequence[KeptStep]) -> str:
@@ -123,7 +128,8 @@ def _from_state_before(step: int, kept: Sequence[KeptStep]) -> list[KeptStep]:
     if step < kept[0].step:
         raise CannotReplay(
             f"it is kept no longer: the first step that is kept is {kept[0].step}; "
-            "checkpoint_reach= is how far back, as far as checkpoint_bytes= allows"
+            "checkpoint_reach= is how far back, as far as checkpoint_bytes= allows, in one process "
+            "whose optimizer is known"
         )
     states = [i for i, one in enumerate(kept) if one.step <= step and one.checkpoint is not None]
     spoilt = ""
@@ -145,8 +151,7 @@ def compare_gradients(ran: Ran, model: nn.Module) -> None:
     other = [name for name, a, b in pairs if not _are_equal(a, b)]
     if not other:
         return
-    again = norms_of([a for _, a, _ in pairs])
-    factor = common_factor(again, norms_of([b for _, _, b in pairs]))
+    factor = common_factor([a for _, a, _ in pairs], norms_of([b for _, _, b in pairs]))
     if are_several_ranks():
         ran.notes.append("gradients are those of this rank, before ranks exchanged theirs")
     elif factor not in (None, 1.0):
@@ -168,7 +173,10 @@ def _replay(ran: Sequence[Ran]) -> Replay:
     last = ran[-1]
     differences = [text for one in ran for text in one.differences]
     reasons = [*(n for one in ran for n in one.reasons), *_factor_note(ran)]
-    note = "; ".join(dict.fromkeys([*differences, *reasons]))
+    # Compiled code explains what follows; of other code, what differs is the news.
+    is_explained = any(one.is_one_by_one and one.differences for one in ran)
+    parts = [*reasons, *differences] if is_explained else [*differences, *reasons]
+    note = "; ".join(dict.fromkeys(parts))
     is_exact = not differences
     if last.origin is None:
         return Replay(last.step, "", "", "", 0, "forward", (), (), is_exact, note=note)
@@ -203,13 +211,35 @@ def _factor_note(ran: Sequence[Ran]) -> list[str]:
     ]
 
 
-def _of_latest_growth(ran: Sequence[Ran]) -> Replay | None:
-    """The replay of the last step in which an operation left its usual size, if there is one."""
-    found = latest_growth([one.sizes for one in ran])
-    if found is None:
-        return None
-    i, growth = found
-    return _with_growth(_replay(ran[: i + 1]), growth)
+def _of_sizes(ran: Sequence[Ran], kept: Sequence[KeptStep], band: Band) -> Replay | None:
+    """The replay of the last step in which something left its usual size, if there is one.
+
+    An operation that grew by less than what the step was given may well have followed it, as where
+    a norm hides the size of a batch and not that all of its samples are alike.
+    """
+    given = grown_from_outside(kept, band.factor, are_outputs_usual=_are_outputs_usual(ran, band))
+    i, growth = latest_growth([one.sizes for one in ran], band) or (0, None)
+    if given is not None and (growth is None or growth.factor <= given.factor):
+        return _with_given(_replay(ran), given)
+    return None if growth is None else _with_growth(_replay(ran[: i + 1]), growth)
+
+
+def _are_outputs_usual(ran: Sequence[Ran], band: Band) -> bool:
+    *before, now = ([size_of(facts) for facts in one.returned] for one in ran)
+    usual = max((size for sizes in before for size in sizes), default=0.0)
+    return max(now, default=0.0) <= band.calm * usual
+
+
+def _with_given(replay: Replay, given: Given) -> Replay:
+    """The replay of a step that was given numbers of another size."""
+    grown = f"it is {given.factor:.3g} times as large as in the steps before"
+    return replace(
+        replay,
+        operation=given.name,
+        phase=given.phase,
+        outputs=(given.facts,),
+        note=_noted(replay, grown),
+    )
 
 
 def _with_growth(replay: Replay, growth: Growth) -> Replay:
@@ -221,8 +251,6 @@ def _with_growth(replay: Replay, growth: Growth) -> Replay:
             "it ran in none of the steps before, and what follows it is "
             f"{growth.factor:.3g} times as large as there"
         )
-    # Where it is not exact, the note begins with the reason for that.
-    notes = [grown, replay.note] if replay.is_exact else [replay.note, grown]
     return replace(
         replay,
         module=place.module,
@@ -235,5 +263,11 @@ def _with_growth(replay: Replay, growth: Growth) -> Replay:
         function=place.function,
         stack=place.stack,
         is_outside=place.is_outside and place.phase != "optimizer",
-        note="; ".join(filter(None, notes)),
+        note=_noted(replay, grown),
     )
+
+
+def _noted(replay: Replay, text: str) -> str:
+    """The note of a replay with a text; where it is not exact, the reason for that comes first."""
+    notes = [text, replay.note] if replay.is_exact else [replay.note, text]
+    return "; ".join(filter(None, notes))

@@ -16,7 +16,7 @@ from taiyi_fx.passes.structure import tensors_in
 from taiyi_fx.recorder.replay.alone import alone
 from taiyi_fx.recorder.replay.calls import Call, bad_arguments
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint, capture
-from taiyi_fx.recorder.replay.factor import common_factor, exact_factor, norms_of
+from taiyi_fx.recorder.replay.factor import common_factor, exact_factor
 from taiyi_fx.recorder.replay.facts import has_nan, has_non_finite
 from taiyi_fx.recorder.replay.function_rerun import FunctionRerun, Unread
 from taiyi_fx.recorder.replay.kept_step import KeptStep
@@ -269,7 +269,7 @@ class _Rerun:
     def _scale(self, optimizer: Optimizer, then: Sequence[Tensor | None], ran: Ran) -> None:
         """Multiplies gradients as the training did between backward and an optimizer's step."""
         own = [p for group in optimizer.param_groups for p in group["params"]]
-        factor = common_factor(norms_of([p.grad for p in own]), then)
+        factor = common_factor([p.grad for p in own], then)
         if factor is None:
             ran.differences.append(
                 "the optimizer was given other gradients then: a change of them after backward, "

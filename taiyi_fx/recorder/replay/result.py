@@ -68,7 +68,7 @@ class Replay:
                 f"  at {self.file}:{self.line}" + (f" in {self.function}" if self.function else "")
             )
         lines += [f"  took {x}" for x in self.inputs]
-        lines += [f"  gave {x}" for x in self.outputs]
+        lines += [f"  {'was' if self._is_from_outside else 'gave'} {x}" for x in self.outputs]
         lines += [f"  {line}" for line in self._lead()]
         lines.append(f"  {self._proof()}")
         return "\n".join(lines + ([f"  kept in {self.saved}"] if self.saved else []))
@@ -100,7 +100,9 @@ class Replay:
         if not self.operation:
             return "no operation went wrong"
         if self._is_from_outside:
-            return f"{self.operation} was not finite as it came"
+            is_finite = all(x.is_finite for x in self.outputs)
+            how = "far larger than in the steps before" if is_finite else "not finite as it came"
+            return f"{self.operation} was {how}"
         if self.is_outside:
             return f"{self.operation}, outside of the model"
         where = f"module {self.module!r}" if self.module else "the model itself"

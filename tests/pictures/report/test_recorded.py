@@ -1,5 +1,7 @@
 """Recordings on a page: further series, an event each, and no change of what was found."""
 
+import warnings
+
 import numpy as np
 import torch
 from torch import nn
@@ -96,6 +98,22 @@ def test_a_page_of_a_run_has_them(tmp_path):
     text = page.read_text(encoding="utf-8")
     assert "Recorder.grad.abs_max" in text
     assert '"recording"' in text
+
+
+def test_a_page_has_what_was_found_as_a_step_ran_again(tmp_path):
+    recorder = taiyi_fx.Recorder(checkpoint_every=1)
+    one = taiyi_fx.instrument(nn.Linear(4, 2), {}, recorder=recorder, run=tmp_path / "run")
+    for step in range(3):
+        x = torch.randn(8, 4)
+        x[0] = torch.nan if step == 2 else 0.0
+        one(x).sum().backward()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
+            one.monitor.track(step)
+    one.monitor.close()
+    page = taiyi_fx.report(tmp_path / "run", path=tmp_path / "page.html")
+    text = page.read_text(encoding="utf-8")
+    assert "run again: step 2, forward: argument 0 of the model was not finite as it came" in text
 
 
 def test_by_themselves_they_have_ids_from_zero_and_no_numbers_after_the_first_reading(tmp_path):

@@ -40,8 +40,17 @@ def keeper_of(model, optimizer, every=1, limit=2**30, **options):
 class Kept:
     """A training of a model, its steps kept; stops as a gradient or a parameter breaks."""
 
-    def __init__(self, model, optimizer=None, every=1, steps=6, before=lambda step, of: None):
-        self.model = model
+    def __init__(
+        self,
+        model,
+        optimizer=None,
+        every=1,
+        steps=6,
+        before=lambda step, of: None,
+        dtype=torch.float32,
+    ):
+        self.model, self.dtype = model, dtype
+        self.batch_scale = self.loss_scale = 1.0
         self.optimizer = optimizer or torch.optim.Adam(model.parameters(), 0.01)
         self.keeper = keeper_of(model, self.optimizer, every)
         self.before = before
@@ -52,13 +61,14 @@ class Kept:
             self.optimizer.step()
 
     def step(self, step):
-        x = torch.randn(8, 4)
+        x = torch.randn(8, 4, dtype=self.dtype)
         self.before(step, self)
+        x = x * self.batch_scale
         call = self.keeper.begin_call(step, (x,), {}, is_compiled=False)
         y = self.model(x)
         self.keeper.end_call(call, y)
         self.optimizer.zero_grad()
-        y.square().mean().backward()
+        (y.square().mean() * self.loss_scale).backward()
         self.keeper.track(step)
         self.last = step
 

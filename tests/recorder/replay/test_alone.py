@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import distributed as dist
 from torch import nn
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import (
@@ -216,6 +217,51 @@ def tensor_parallel(rank, ranks):
     return in_parts(by_tensor_parallelism)(rank, ranks)
 
 
+class Logs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 8, bias=False), nn.Linear(1, 2)
+
+    def forward(self, x):
+        sizes = self.first(x).square().sum(1, keepdim=True)
+        return self.last(torch.log(sizes))
+
+
+def parts_that_keep_what_it_takes(rank, ranks):
+    """As docs/how-to/several-ranks.md has it: the whole state now and then, and the batches."""
+    (folder,) = everybody_has(tempfile.mkdtemp() if rank == 0 else "")
+    torch.manual_seed(0)
+    recorder = taiyi_fx.Recorder(steps=5)
+    one = taiyi_fx.instrument(
+        Logs(), {nn.Module: ["NonFinite"]}, recorder=recorder, run=f"{folder}/run"
+    )
+    fully_shard(one, mesh=init_device_mesh("cpu", (ranks,)))
+    optimizer = torch.optim.SGD(one.parameters(), lr=0.001)
+    whole = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    torch.manual_seed(rank)
+    batches, state = {}, {}
+    for step in range(6):
+        if step % 2 == 0:
+            found = get_model_state_dict(one, options=whole)
+            state = found if recorder.last is None else state
+        batches[step] = torch.randn(8, 4)
+        if (rank, step) == (1, AT):
+            batches[step][3] = 0.0
+        one(batches[step]).square().mean().backward()
+        one.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+    dist.barrier()  # the rank that looks for findings has told the other by now
+    one.monitor.close()
+    return recorder.last.first_non_finite, batches, state
+
+
+def everybody_has(value):
+    held = [value]
+    dist.broadcast_object_list(held)
+    return held
+
+
 @pytest.fixture(scope="module")
 def answers():
     checks = {
@@ -230,6 +276,7 @@ def answers():
     }
     if torch.__version__ >= (2, 7):  # torch 2.6 cannot run fully_shard on a CPU
         checks["fsdp"] = fsdp
+        checks["parts by hand"] = parts_that_keep_what_it_takes
     return run(checks, 2)
 
 
@@ -304,6 +351,29 @@ def test_a_model_in_parts_is_recorded_and_that_no_step_is_run_again_is_said_at_o
         (why,) = [text for text in texts if text.startswith("no step will be run again")]
         assert "0.weight is held by several ranks in parts (FSDP, tensor parallelism)" in why
         assert all(one.is_equal for one in audits)
+
+
+@pytest.mark.slow  # ranks
+@pytest.mark.skipif(torch.__version__ < (2, 7), reason="cannot run fully_shard on a CPU")
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_a_step_of_a_model_in_parts_runs_again_in_one_process(answers, tmp_path):
+    (first, _, state), (second, batches, nothing) = answers("parts by hand")
+    assert second[0] == AT
+    assert first is None or first[0] > AT  # by the weights that followed
+    assert (second[1].module, second[1].place, nothing) == ("last", "output", {})
+    model, recorder = Logs(), taiyi_fx.Recorder(checkpoint_every=1)
+    model.load_state_dict(state)
+    one = taiyi_fx.instrument(
+        model, {nn.Module: ["NonFinite"]}, recorder=recorder, run=tmp_path / "run"
+    )
+    one(batches[AT]).square().mean().backward()
+    one.monitor.track(AT)
+    one.monitor.close()
+    (found,) = recorder.replays
+    assert (found.operation, found.is_exact) == ("log", True)
+    assert (found.file, found.line) == (__file__, line_of(Logs.forward, "torch.log"))
+    again = load_bad_step(Path(found.saved)).run_on(Logs())
+    assert (again.operation, again.line) == (found.operation, found.line)
 
 
 def test_alone_is_for_several_ranks(monkeypatch):

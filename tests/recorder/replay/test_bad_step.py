@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from taiyi_fx.recorder.replay.bad_step import load_bad_step, save_bad_step
+from taiyi_fx.recorder.replay.band import OF_ALERTS
 from taiyi_fx.recorder.replay.plain import CannotSave
 from taiyi_fx.recorder.replay.replayer import CannotReplay, replay_step
 from taiyi_fx.recorder.replay.safetensors_file import write_tensors
@@ -105,7 +106,7 @@ def test_what_its_own_optimizer_alone_leads_to_is_refused_by_its_name(tmp_path):
 
 def saved_of_size(kept, file):
     found, steps = replay_step(
-        5, [*kept.keeper.steps], kept.model, kept.ways, [kept.optimizer], is_of_size=True
+        5, [*kept.keeper.steps], kept.model, kept.ways, [kept.optimizer], band=OF_ALERTS
     )
     save_bad_step(file, found, steps, kept.model, [kept.optimizer])
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from taiyi_fx.recorder.replay.band import Size, latest_growth
+from taiyi_fx.recorder.replay.band import OF_ALERTS, OF_SUSPECTS, Size, latest_growth
 from taiyi_fx.recorder.replay.facts import facts_of
 from taiyi_fx.recorder.replay.places import Place
 from taiyi_fx.recorder.replay.replayer import replay_step
@@ -132,6 +132,19 @@ def test_in_a_training_it_is_the_line_that_did_it():
     assert replay_of_size(Kept(Scaled()), 5).operation == ""
 
 
+def test_a_step_that_stood_out_is_compared_more_closely_with_those_just_before():
+    def spoil(step, kept):
+        kept.model.scale = 20.0 if step == 7 else 1.0
+
+    kept = Kept(Scaled(), steps=8, before=spoil)
+    found = replay_of_size(kept, 7, OF_SUSPECTS)
+    assert (found.step, found.operation) == (7, "mul")
+    assert (found.file, found.line) == (__file__, line_of(spread, "x * scale"))
+    assert replay_of_size(kept, 7).operation == ""
+    kept = Kept(Scaled(), steps=8, every=8)
+    assert all(replay_of_size(kept, i, OF_SUSPECTS).operation == "" for i in range(5, 8))
+
+
 @pytest.mark.parametrize("every", [2, 4])
 def test_what_was_looked_at_steps_later_is_found_in_its_own_step(every):
     def spoil(step, kept):
@@ -203,7 +216,7 @@ def turn(kept, step):
     kept.model.way = "negated" if step % 2 else "usual"
 
 
-def replay_of_size(kept, step):
+def replay_of_size(kept, step, band=OF_ALERTS):
     steps = [*kept.keeper.steps]
-    found, _ = replay_step(step, steps, kept.model, kept.ways, [kept.optimizer], is_of_size=True)
+    found, _ = replay_step(step, steps, kept.model, kept.ways, [kept.optimizer], band=band)
     return found

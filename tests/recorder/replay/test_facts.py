@@ -51,3 +51,14 @@ def test_integers_and_what_is_empty_are_finite():
 
 def test_large_finite_numbers_are_finite():
     assert not has_non_finite(torch.full((4,), torch.finfo(torch.float32).max))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_what_is_finite_has_the_numbers_that_it_has_beside_a_nan(dtype):
+    torch.manual_seed(0)
+    x = (torch.randn(40, 30) + 0.1).to(dtype).t()
+    found, beside = facts_of(x), facts_of(torch.cat([x, torch.full((1, 40), NAN, dtype=dtype)]))
+    assert (found.nan, found.inf) == (0, 0)
+    assert (found.smallest, found.largest) == (beside.smallest, beside.largest)
+    assert found.mean == pytest.approx(float(x.double().mean()), rel=1e-12)
+    assert beside.mean == pytest.approx(found.mean, rel=1e-12)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 
 from taiyi_fx.recorder.replay.rerun import Ways, run_again
 from tests.recorder.replay.given import Kept, Net, keeper_of
@@ -33,6 +34,24 @@ def test_a_factor_of_gradients_is_taken_over_to_the_bit(every):
     optimizer = torch.optim.Adam(model.parameters(), 0.1)
     optimizer.register_step_pre_hook(clip)
     kept = Kept(model, optimizer, every)
+    ran = again(kept)
+    assert [one.differences for one in ran] == [[]] * len(ran)
+    assert all(0 < one.factor < 1 for one in ran)
+    for name, p in kept.model.named_parameters():
+        assert torch.equal(ran[-1].gradients[name], p.grad)
+
+
+@pytest.mark.parametrize("every", [1, 6])
+@pytest.mark.parametrize("foreach", [True, False])
+def test_so_is_one_in_half_precision(every, foreach):
+    model = nn.Sequential(nn.Linear(4, 16), nn.LayerNorm(16), nn.Linear(16, 1)).bfloat16()
+    optimizer = torch.optim.AdamW(model.parameters(), 0.01)
+
+    def clip(optimizer, args, kwargs):
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01, foreach=foreach)
+
+    optimizer.register_step_pre_hook(clip)
+    kept = Kept(model, optimizer, every, dtype=torch.bfloat16)
     ran = again(kept)
     assert [one.differences for one in ran] == [[]] * len(ran)
     assert all(0 < one.factor < 1 for one in ran)

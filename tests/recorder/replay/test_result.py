@@ -32,7 +32,9 @@ def test_it_says_why_it_is_not_exact_and_what_came_from_outside():
     assert text.endswith("the step did not run as it had before: compiled code ran then")
     assert str(replay(note="its rank")).endswith("as it had before, bit for bit; its rank")
     given = replay(operation="argument 0 of the model", file="", inputs=())
-    assert "argument 0 of the model was not finite as it came" in str(given)
+    assert "argument 0 of the model was not finite as it came\n  was float32" in str(given)
+    large = replay(operation="argument 0 of the model", file="", inputs=(), outputs=(TAKEN,))
+    assert "argument 0 of the model was far larger than in the steps before\n" in str(large)
     assert str(replay(operation="", file="", inputs=())).startswith(
         "step 3: no operation went wrong"
     )
