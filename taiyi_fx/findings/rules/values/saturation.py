@@ -8,11 +8,14 @@ import numpy as np
 
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import lasting, since
+from taiyi_fx.findings.facts.of_layers import LayerSettings
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
 _NEAR = 0.97
 """The size of all elements over that of the largest: of a tanh at its ends it is 1."""
+_OF_TANH = 0.9
+"""The same of a tanh, whose bound is known to be 1."""
 
 SATURATED = Kind(
     "saturated",
@@ -32,7 +35,9 @@ def saturated(evidence: Evidence) -> Iterator[Finding]:
             continue
         # A bound stays the same from step to step, as the largest of many numbers does not.
         is_bound = np.isclose(bound.values, bound.values[0], rtol=1e-3)
-        is_near = (one.values >= _NEAR * bound.values) & (one.values > 0) & is_bound
+        kind = evidence.settings.get(one.name, LayerSettings()).kind
+        near = _OF_TANH if kind == "Tanh" else _NEAR
+        is_near = (one.values >= near * bound.values) & (one.values > 0) & is_bound
         if lasting(is_near):
             i = since(is_near)
             text = (

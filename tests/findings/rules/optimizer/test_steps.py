@@ -50,6 +50,17 @@ def test_large_steps_of_one_from_the_start_are_its_own():
     assert (found.kind, found.module) == ("large_steps", "h.2")
 
 
+def test_large_steps_at_many_times_the_usual_rate_are_the_schedule_s():
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): 1e-3 for i in range(4)}
+    leaps = np.where(np.arange(40) < 3, 1.2, 1e-3)
+    numbers |= {("h.2", "UpdateRatio.weight"): leaps, ("h.2", "WeightNorm"): 1.0}
+    rates = {("", "LearningRate"): np.maximum(60 * 0.7 ** np.arange(40), 1)}
+    known = evidence(numbers)
+    shifted = [s._replace(steps=s.steps + 1) for s in known.series]
+    (found,) = step_sizes(known.with_series([*shifted, *evidence(rates).series]))
+    assert (found.kind, found.module) == ("large_steps", "")
+
+
 def test_large_steps_of_a_block_while_others_take_small_ones_are_the_block_s():
     names = ["a", "h.1.up", "h.1.down", "b", "c", "d"]
     numbers = {(name, "UpdateRatio.weight"): 1e-3 for name in names}

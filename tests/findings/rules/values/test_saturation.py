@@ -1,7 +1,10 @@
 """Activations at their bounds."""
 
+from dataclasses import replace
+
 import numpy as np
 
+from taiyi_fx.findings import LayerSettings
 from taiyi_fx.findings.rules.values.saturation import saturated
 from tests.findings.given import evidence
 
@@ -24,3 +27,10 @@ def test_usual_sizes_and_largest_numbers_that_change_are_none():
 def test_a_layer_with_parameters_has_no_bound():
     numbers = {("fc", "OutputRMS"): 1.0, ("fc", "OutputAbsMax"): 1.0, ("fc", "WeightNorm"): 1.0}
     assert [*saturated(evidence(numbers))] == []
+
+
+def test_of_a_tanh_a_lower_size_is_near_its_bound():
+    known = of(0.93)
+    assert [*saturated(known)] == []
+    (found,) = saturated(replace(known, settings={"act": LayerSettings(kind="Tanh")}))
+    assert found.module == "act"
