@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+import torch
 from torch import nn
 
 import taiyi_fx
@@ -71,4 +72,6 @@ def test_the_monitor_knows_the_attributes_of_its_model():
     model = nn.Sequential(*(part for _ in range(N) for part in (nn.Linear(3, 3), nn.ELU())))
     model[5].alpha = 9.0
     watched = taiyi_fx.instrument(model, {"ELU": ["OutputRMS"]})
-    assert watched.monitor.findings == []  # nothing was recorded yet
+    watched(torch.ones(2, 3)).sum().backward()
+    watched.monitor.track(0)
+    assert [(one.kind, one.module) for one in watched.monitor.findings] == [("odd_layer", "5")]
