@@ -136,6 +136,7 @@ _OF_LOSS = (
     "vanishing_gradient",
     "plateau",
 )
+_OF_ZEROS = ("outlier", "rank_collapse", "missing_residual", "share_of_trouble")
 _OF_INPUT = ("outlier", "wild_output", "saturated", "gradient_jump", "share_of_trouble")
 _OF_GROWTH: Mapping[str, Follows] = dict.fromkeys(
     ("share_of_trouble", "zero_gradient", "zero_output", "saturated"), _is_later_and_behind
@@ -165,6 +166,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("wild_loss", dict.fromkeys(_OF_SIZE, _is_later)),
     ("sorted_batches", dict.fromkeys(_OF_DATA, _is_at_any_time)),
     ("zero_weight", {"zero_gradient": _is_before, **_OF_NOTHING}),
+    ("zero_output", dict.fromkeys(_OF_ZEROS, _is_from_then_and_behind)),
     ("wild_input", dict.fromkeys(_OF_INPUT, _is_at_any_time)),
     ("growth", _OF_GROWTH),
     ("wild_output", _OF_GROWTH),
