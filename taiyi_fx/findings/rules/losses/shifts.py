@@ -8,13 +8,14 @@ import numpy as np
 
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.movers import moved_first
-from taiyi_fx.findings.facts.robust import Numbers, median
+from taiyi_fx.findings.facts.robust import Numbers, median, spread
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.rules.losses.loss import SPIKE, guess_of, is_game
 
 _BEFORE, _AFTER = 12, 3
 """Numbers of which all before are far below all after it."""
-_TIMES = 2.0
+_SIGMAS = 4.0
+"""Robust deviations of those before, between the largest of them and all after it."""
 _UNTRAINED = 0.8
 """Of what an untrained model costs: it is below before, and above after."""
 _FROM_THEN = (
@@ -52,6 +53,6 @@ def _first_shift(values: Numbers, level: float) -> int | None:
     for i in range(_BEFORE, len(values) - _AFTER + 1):
         before, after = values[i - _BEFORE : i], values[i : i + _AFTER]
         is_above = before.max() < level <= median(after)
-        if is_above and after.min() > _TIMES * median(before):
+        if is_above and after.min() > before.max() + _SIGMAS * spread(before):
             return i
     return None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from taiyi_fx.findings.blocks import in_blocks, named
 from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.watched import Values, Watched, at_common_steps
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
@@ -22,6 +23,8 @@ _SHARE = 0.5
 _FEW = 8
 _BEGIN = 2
 """Numbers of the beginning, when something may bound or load a weight once."""
+_LEAP = 3.0
+"""Times the usual step of a weight."""
 _TINY = 1e-30
 _MOST = 0.5
 """The share of the weights of which it is the model's."""
@@ -51,24 +54,35 @@ class _Excess(NamedTuple):
 
 def foreign_steps(evidence: Evidence) -> Iterator[Finding]:
     """Weights whose steps are beyond what the rule of their optimizer gives."""
-    weights = [s for s in evidence.of_each("UpdateRatio") if s.quantity == "UpdateRatio.weight"]
+    weights = [s for s in evidence.of_each("UpdateRatio") if "weight" in s.quantity]
     known = [s for s in weights if s.module in evidence.groups and len(s.values) >= _FEW]
     found = [excess for s in known if (excess := _excess(s, evidence)) is not None]
-    if found and len(found) > _MOST * len(known):
-        first = min(found, key=lambda one: int(one.site.steps[one.i]))
-        yield _finding(first, "", f"those of {len(found)} weights")
+    first = min(found, key=lambda one: int(one.site.steps[one.i]), default=None)
+    if first and (len(found) > _MOST * len(known) or _is_of_all(first, known)):
+        yield _finding(first, "", ", and most weights leap with it")
         return
     sites = {one.site.module: one for one in found}
     for site, name in in_blocks([one.site for one in found], evidence.weights):
-        yield _finding(sites[site.module], name, f"that of {named(site, name)}")
+        yield _finding(
+            sites[site.module], name, f", so that {named(site, name)} is moved by something else"
+        )
 
 
 def _finding(one: _Excess, module: str, subject: str) -> Finding:
     text = (
-        f"from step {one.site.steps[one.i]} on steps are up to {one.times:.3g} times the largest "
-        f"that the learning rate of the optimizer allows, {subject}"
+        f"from step {one.site.steps[one.i]} on {one.site.title} is up to {one.times:.3g} times the "
+        f"most that the learning rate of its optimizer allows{subject}"
     )
     return FOREIGN_STEPS.at(one.site, one.i, text, "at most 1 of it", module=module)
+
+
+def _is_of_all(first: _Excess, known: Sequence[Watched]) -> bool:
+    """True if most weights take far larger steps than usual at the first of these, as where all are
+    loaded anew.
+    """
+    step = first.site.steps[first.i]
+    leaps = [(s.values[s.steps == step] > _LEAP * median(s.values)).any() for s in known]
+    return sum(leaps) > _MOST * len(leaps)
 
 
 def _excess(s: Watched, evidence: Evidence) -> _Excess | None:
@@ -86,7 +100,8 @@ def _excess(s: Watched, evidence: Evidence) -> _Excess | None:
 
 
 def _beside_rate(s: Watched, rate: float, decay: float, evidence: Evidence) -> _Excess | None:
-    sizes = [one for one in evidence.of_quantity("ParameterRMS.weight") if one.module == s.module]
+    of = s.quantity.replace("UpdateRatio", "ParameterRMS")
+    sizes = [one for one in evidence.of_quantity(of) if one.module == s.module]
     if not sizes:
         return None
     ratio, size = at_common_steps([s, sizes[0]])
@@ -95,7 +110,7 @@ def _beside_rate(s: Watched, rate: float, decay: float, evidence: Evidence) -> _
 
 def _beside_gradients(s: Watched, rate: float, decay: float, evidence: Evidence) -> _Excess | None:
     size, gradient = evidence.weights.get(s.module), evidence.weight_gradients.get(s.module)
-    if size is None or gradient is None:
+    if size is None or gradient is None or s.quantity != "UpdateRatio.weight":
         return None
     ratio, size = at_common_steps([s, size])
     so_far = [gradient.values[gradient.steps <= step].max(initial=0.0) for step in ratio.steps]
