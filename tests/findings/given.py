@@ -19,6 +19,7 @@ FACTS = {
     "WeightNorm": ("parameter", "lasting", ""),
     "WeightGradNorm": ("backward", "", ""),
     "UpdateRatio.weight": ("backward", "step_size", "ratio"),
+    "UpdateRatio.weight_hh_l0": ("backward", "step_size", "ratio"),
     "VarTID": ("forward", "", "ratio"),
     "OutputAbsMax": ("forward", "lasting", ""),
     "ParticipationRatio": ("forward", "lasting", "dimensions"),

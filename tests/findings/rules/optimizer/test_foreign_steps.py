@@ -75,3 +75,34 @@ def test_the_largest_rate_of_a_schedule_counts():
         group_settings=[GroupSettings(("h.0",), 0.9, False, "adam")],
     )
     assert [*foreign_steps(known)] == []
+
+
+def test_where_most_weights_leap_with_one_beyond_the_rate_it_is_the_models():
+    numbers = {}
+    for i, name in enumerate(NAMES):
+        numbers[name, "ParameterRMS.weight"] = 0.5
+        numbers[name, "UpdateRatio.weight"] = one(20 * RATE if i == 2 else RATE)
+    known = replace(
+        evidence(numbers),
+        groups=dict.fromkeys(NAMES, (0, RATE)),
+        group_settings=[GroupSettings(NAMES, 0.9, False, "adam")],
+    )
+    (found,) = foreign_steps(known)
+    assert (found.module, found.step) == ("", 20)
+
+
+def test_the_weights_of_a_recurrent_layer_are_held_against_the_rate_too():
+    numbers = {("lstm", "ParameterRMS.weight_hh_l0"): 0.5, ("fc", "ParameterRMS.weight"): 0.5}
+    numbers |= {("lstm", "UpdateRatio.weight_hh_l0"): one(20 * RATE)}
+    numbers |= {("fc", "UpdateRatio.weight"): 1e-3, ("act", "UpdateRatio.weight"): 1e-3}
+    known = replace(
+        evidence(numbers),
+        groups=dict.fromkeys(("lstm", "fc", "act"), (0, RATE)),
+        group_settings=[GroupSettings(("lstm", "fc", "act"), 0.9, False, "adam")],
+    )
+    (found,) = foreign_steps(known)
+    assert found.module == "lstm"
+
+
+def test_a_first_clamp_is_none():
+    assert found_for("adam", one(0.9, at=0)) == []
