@@ -23,6 +23,13 @@ def test_steps_of_nothing_are_a_warning():
     assert (found.kind, found.severity) == ("small_steps", "warning")
 
 
+@pytest.mark.parametrize(("usual", "largest", "is_told"), [(5e-6, 2e-4, True), (2e-5, 2e-4, False)])
+def test_one_weight_may_take_larger_steps_where_most_take_far_smaller_ones(usual, largest, is_told):
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): usual for i in range(4)}
+    numbers |= {("h.3", "UpdateRatio.weight"): largest}
+    assert bool([*step_sizes(evidence(numbers))]) == is_told
+
+
 @pytest.mark.parametrize(
     ("ratio", "weight"),
     [
