@@ -24,6 +24,8 @@ _FLAT = 0.01
 _LEVEL = 0.03
 _BELOW, _ABOVE = 0.98, 1.05
 """Times the loss of a guess, between which nothing was learnt: to fit noise costs a little."""
+_LEAST = 0.975
+"""Times the loss of a guess, that a loss which begins at it has to fall below by its end."""
 _CLOSE = 0.005
 """Of that loss: so little may a loss still fall that has come down to it."""
 _SPIKE = 6.0
@@ -157,6 +159,7 @@ def plateau(evidence: Evidence) -> Iterator[Finding]:
         guess, classes = guess_of(loss, evidence)
         is_at_guess = _BELOW * guess <= last <= _ABOVE * guess
         falls = start - last > max(_FLAT * abs(start), 2 * noise)
+        falls = falls and not (_LEAST * guess <= last and start <= _ABOVE * guess)
         if (falls and not (is_at_guess and _stays(loss, guess, noise))) or last > 1.5 * start:
             continue
         text = (

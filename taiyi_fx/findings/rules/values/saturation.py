@@ -17,6 +17,14 @@ _NEAR = 0.97
 _OF_TANH = 0.9
 """The same of a tanh, whose bound is known to be 1."""
 
+_RECURRENT = "torch.nn.modules.rnn."
+_FIRST, _BOUND = 3, 0.9999
+"""Numbers of the beginning, and the size at which a state is all one sign."""
+_OF_STATES = (
+    "Look at the states that it begins with, at the scale of what it is given, and at its weights: "
+    "a tanh at its end passes no gradient back"
+)
+
 SATURATED = Kind(
     "saturated",
     "warning",
@@ -28,6 +36,7 @@ SATURATED = Kind(
 def saturated(evidence: Evidence) -> Iterator[Finding]:
     """Modules without parameters whose outputs nearly all have the largest size there is."""
     largest = {s.module: s for s in evidence.of_quantity("OutputAbsMax")}
+    yield from _recurrent(evidence)
     with_parameters = {s.module for s in evidence.series if s.direction == "parameter"}
     for one in evidence.of_quantity("OutputRMS"):
         bound = largest.get(one.module)
@@ -45,3 +54,13 @@ def saturated(evidence: Evidence) -> Iterator[Finding]:
                 f"{bound.values[i]:.3g} from here on"
             )
             yield SATURATED.at(one, i, text, f"below {bound.values[i]:.3g}")
+
+
+def _recurrent(evidence: Evidence) -> Iterator[Finding]:
+    """Recurrent layers that begin at their bound of 1, which usual weights keep away from."""
+    for one in evidence.of_quantity("OutputAbsMax") if evidence.is_from_the_start else ():
+        own, first = evidence.attributes.get(one.name), one.values[:_FIRST]
+        is_known = own is not None and own.kind.startswith(_RECURRENT) and len(first) == _FIRST
+        if is_known and first.min() >= _BOUND and first.max() <= 1:
+            text = f"some of what {one.module!r} returns is at its bound of 1 from the start"
+            yield SATURATED.at(one, 0, text, "below 1", advice=_OF_STATES)
