@@ -173,6 +173,7 @@ _LEADS_TO_NON_FINITE = (
     "heavy_dropout",
     "large_epsilon",
     "wild_loss",
+    "odd_loss",
     "growing_values",
     "odd_setting",
     "changed_between",

@@ -82,7 +82,7 @@ def _is_of_all(first: _Excess, known: Sequence[Watched]) -> bool:
     """
     step = first.site.steps[first.i]
     leaps = [(s.values[s.steps == step] > _LEAP * median(s.values)).any() for s in known]
-    return sum(leaps) > _MOST * len(leaps)
+    return bool(sum(leaps) > _MOST * len(leaps))
 
 
 def _excess(s: Watched, evidence: Evidence) -> _Excess | None:
