@@ -1,5 +1,6 @@
 """Rules over the numbers of a training: its faults, since when, and what to do."""
 
+from taiyi_fx.findings.facts.attributes import Attributes, attributes_of
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.loss_graph import LossGraph, loss_graph_of
 from taiyi_fx.findings.facts.not_finite import NotFinite, not_finite_of
@@ -18,7 +19,7 @@ from taiyi_fx.findings.facts.of_model import (
     shrinkage_of,
     undecaying_moments_of,
 )
-from taiyi_fx.findings.facts.of_optimizer import GroupSettings, group_settings_of
+from taiyi_fx.findings.facts.of_optimizer import GroupSettings, group_settings_of, step_counts_of
 from taiyi_fx.findings.facts.squashed import classes_of, squashed_by
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.find import find
@@ -27,6 +28,7 @@ from taiyi_fx.findings.listed import Findings
 from taiyi_fx.findings.rules.values.non_finite import first_step
 
 __all__ = [
+    "Attributes",
     "Evidence",
     "Finding",
     "Findings",
@@ -35,6 +37,7 @@ __all__ = [
     "LossGraph",
     "NotFinite",
     "Watched",
+    "attributes_of",
     "batch_axes_of",
     "classes_of",
     "decays_of",
@@ -54,5 +57,6 @@ __all__ = [
     "settings_of",
     "shrinkage_of",
     "squashed_by",
+    "step_counts_of",
     "undecaying_moments_of",
 ]

@@ -11,6 +11,7 @@ _ORIGINS = (
     "wild_input",
     "input_spike",
     "wild_loss",
+    "odd_loss",
     "growing_values",
     "odd_setting",
     "wild_start",

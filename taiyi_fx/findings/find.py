@@ -31,13 +31,19 @@ from taiyi_fx.findings.rules.losses.broadcasts import broadcasts
 from taiyi_fx.findings.rules.losses.copied_targets import copied_targets
 from taiyi_fx.findings.rules.losses.first_guesses import wild_starts
 from taiyi_fx.findings.rules.losses.loss import divergence, plateau, spikes, squashed_twice
+from taiyi_fx.findings.rules.losses.odd_losses import odd_losses
 from taiyi_fx.findings.rules.losses.runs_of_batches import sorted_batches
+from taiyi_fx.findings.rules.losses.shifts import shifts
 from taiyi_fx.findings.rules.losses.softmax_axes import softmax_axes
+from taiyi_fx.findings.rules.losses.torn_views import torn_views
+from taiyi_fx.findings.rules.losses.trivial import trivial_losses
 from taiyi_fx.findings.rules.losses.unbounded import unbounded_losses
 from taiyi_fx.findings.rules.losses.wild_losses import wild_losses
 from taiyi_fx.findings.rules.optimizer.decays import large_decays
 from taiyi_fx.findings.rules.optimizer.ended import ended_rates
+from taiyi_fx.findings.rules.optimizer.foreign_steps import foreign_steps
 from taiyi_fx.findings.rules.optimizer.learning import no_update, zero_gradients
+from taiyi_fx.findings.rules.optimizer.lost_state import lost_states
 from taiyi_fx.findings.rules.optimizer.moments import lost_moments, undecaying_moments
 from taiyi_fx.findings.rules.optimizer.odd_settings import odd_settings
 from taiyi_fx.findings.rules.optimizer.rates import odd_rates
@@ -48,10 +54,12 @@ from taiyi_fx.findings.rules.own import own_rules
 from taiyi_fx.findings.rules.structure.adapters import frozen_adapters
 from taiyi_fx.findings.rules.structure.batch_norm import stale_statistics
 from taiyi_fx.findings.rules.structure.copies import parted_copies
+from taiyi_fx.findings.rules.structure.foreign_outputs import foreign_outputs
 from taiyi_fx.findings.rules.structure.hooked import changed_by_hooks, name_hooks
 from taiyi_fx.findings.rules.structure.layers import odd_layers
 from taiyi_fx.findings.rules.structure.left_out import missing_norms, missing_residuals
 from taiyi_fx.findings.rules.structure.modes import evaluation_modes
+from taiyi_fx.findings.rules.structure.odd_attributes import odd_attributes
 from taiyi_fx.findings.rules.structure.shared_entries import shared_entries
 from taiyi_fx.findings.rules.structure.zero_weights import zero_weights
 from taiyi_fx.findings.rules.values.changed_between import changed_between
@@ -65,19 +73,23 @@ from taiyi_fx.findings.rules.values.non_finite import first_step, non_finite
 from taiyi_fx.findings.rules.values.odd_starts import odd_starts
 from taiyi_fx.findings.rules.values.outputs import wild_between, wild_outputs, zero_outputs
 from taiyi_fx.findings.rules.values.ranks import rank_collapses
+from taiyi_fx.findings.rules.values.repeated_inputs import repeated_inputs
 from taiyi_fx.findings.rules.values.saturation import saturated
 from taiyi_fx.findings.rules.values.shares import shares_of_trouble
 from taiyi_fx.findings.rules.values.siblings import outliers
 from taiyi_fx.findings.rules.values.sizes import wild_parameters
 from taiyi_fx.findings.rules.values.stream_jumps import stream_jumps
 from taiyi_fx.findings.rules.values.trends import growth
+from taiyi_fx.findings.rules.values.variation import alike_rows
 
 Rule = Callable[[Evidence], Iterator[Finding]]
 
 # From causes to consequences: of findings that are as urgent, that of an earlier rule comes first.
 RULES: tuple[Rule, ...] = (
     wild_inputs,
+    repeated_inputs,
     wild_losses,
+    odd_losses,
     wild_parameters,
     odd_starts,
     updates_lost,
@@ -92,17 +104,23 @@ RULES: tuple[Rule, ...] = (
     ended_rates,
     frozen_adapters,
     large_decays,
+    lost_states,
     odd_layers,
+    odd_attributes,
+    foreign_outputs,
     weight_jumps,
+    foreign_steps,
     drift,
     turned_masks,
     missing_masks,
     narrow_masks,
     softmax_axes,
     broadcasts,
+    torn_views,
     copied_targets,
     batch_axes,
     evaluation_modes,
+    alike_rows,
     rank_collapses,
     missing_residuals,
     missing_norms,
@@ -140,6 +158,8 @@ RULES: tuple[Rule, ...] = (
     unbounded_losses,
     divergence,
     spikes,
+    shifts,
+    trivial_losses,
     sorted_batches,
     plateau,
     drifting_inputs,
@@ -153,6 +173,7 @@ _LEADS_TO_NON_FINITE = (
     "heavy_dropout",
     "large_epsilon",
     "wild_loss",
+    "odd_loss",
     "growing_values",
     "odd_setting",
     "changed_between",

@@ -73,6 +73,10 @@ def _is_at_any_time(cause: Finding, effect: Finding, _: Evidence) -> bool:
     return True
 
 
+def _is_of_all(cause: Finding, effect: Finding, _: Evidence) -> bool:
+    return cause.module == ""
+
+
 def _is_before(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
     place = evidence.modules
     is_before = place.get(effect.module, len(place)) < place[cause.module]
@@ -123,6 +127,17 @@ _OF_DATA = (
     "loss_spike",
     "plateau",
 )
+_OF_LOSS = (
+    "gradients_not_cleared",
+    "changed_gradient",
+    "drift",
+    "large_steps",
+    "small_steps",
+    "vanishing_gradient",
+    "plateau",
+)
+_OF_ZEROS = ("outlier", "rank_collapse", "missing_residual", "share_of_trouble")
+_OF_INPUT = ("outlier", "wild_output", "saturated", "gradient_jump", "share_of_trouble")
 _OF_GROWTH: Mapping[str, Follows] = dict.fromkeys(
     ("share_of_trouble", "zero_gradient", "zero_output", "saturated"), _is_later_and_behind
 )
@@ -139,6 +154,8 @@ _OF_HOOK = (  # of values, which make gradients
 _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("small_steps", {"no_update": _is_rounded_away}),
     ("softmax_axis", dict.fromkeys(("zero_gradient", "plateau"), _is_of_one)),
+    ("odd_loss", dict.fromkeys(_OF_LOSS, _is_at_any_time)),
+    ("detached", dict.fromkeys(("zero_weight", "zero_output", "plateau"), _is_of_all)),
     ("no_update", dict.fromkeys(("gradients_not_cleared", "changed_gradient"), _is_of_it)),
     ("large_decay", {"drift": _is_of_all_or_it}),
     ("odd_setting", dict.fromkeys(_OF_SETTINGS, _is_of_all_or_it_from_then)),
@@ -149,6 +166,8 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("wild_loss", dict.fromkeys(_OF_SIZE, _is_later)),
     ("sorted_batches", dict.fromkeys(_OF_DATA, _is_at_any_time)),
     ("zero_weight", {"zero_gradient": _is_before, **_OF_NOTHING}),
+    ("zero_output", dict.fromkeys(_OF_ZEROS, _is_from_then_and_behind)),
+    ("wild_input", dict.fromkeys(_OF_INPUT, _is_at_any_time)),
     ("growth", _OF_GROWTH),
     ("wild_output", _OF_GROWTH),
     ("unbounded_loss", dict.fromkeys(_OF_SIZE, _is_later)),

@@ -13,6 +13,7 @@ from taiyi_fx.findings import (
     Findings,
     LossGraph,
     NotFinite,
+    attributes_of,
     batch_axes_of,
     classes_of,
     decays_of,
@@ -32,6 +33,7 @@ from taiyi_fx.findings import (
     settings_of,
     shrinkage_of,
     squashed_by,
+    step_counts_of,
     undecaying_moments_of,
 )
 from taiyi_fx.outline import Outline
@@ -125,6 +127,8 @@ class Diagnosis:
             shrinkage=shrinkage_of(self._modules, optimizers),
             undecaying_moments=undecaying_moments_of(self._modules, optimizers),
             not_finite=self._not_finite,
+            step_counts=step_counts_of(self._modules, optimizers),
+            attributes=attributes_of(self._modules),
             group_settings=group_settings_of(self._modules, optimizers),
         )
         found = find(known, strict=self._strict)

@@ -7,6 +7,9 @@ from taiyi_fx.findings import Evidence, Watched
 FACTS = {
     "OutputRMS": ("forward", "lasting", ""),
     "InputRMS": ("forward", "lasting", ""),
+    "InputMean": ("forward", "", ""),
+    "InputStd": ("forward", "", ""),
+    "OutputVariation": ("forward", "", "ratio"),
     "NonFinite": ("forward", "counts_non_finite", "elements"),
     "DeadNeuronRatio": ("forward", "share_of_trouble", "share"),
     "InputCovCondition": ("forward", "", "ratio"),
@@ -16,6 +19,7 @@ FACTS = {
     "WeightNorm": ("parameter", "lasting", ""),
     "WeightGradNorm": ("backward", "", ""),
     "UpdateRatio.weight": ("backward", "step_size", "ratio"),
+    "UpdateRatio.weight_hh_l0": ("backward", "step_size", "ratio"),
     "VarTID": ("forward", "", "ratio"),
     "OutputAbsMax": ("forward", "lasting", ""),
     "ParticipationRatio": ("forward", "lasting", "dimensions"),

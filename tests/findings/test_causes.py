@@ -23,6 +23,7 @@ STEPS = of("large_steps", "alert", 2, "")
         (of("wild_parameter", "alert", 0), ["wild_parameter", "large_steps"]),
         (of("plateau", "warning", 0), ["large_steps", "plateau"]),
         (of("changed_gradient", "alert", 2), ["changed_gradient", "large_steps"]),
+        (of("odd_loss", "warning", 0), ["odd_loss", "large_steps"]),
     ],
     ids=[
         "before",
@@ -32,6 +33,7 @@ STEPS = of("large_steps", "alert", 2, "")
         "initialisation",
         "no cause",
         "its gradient",
+        "its loss",
     ],
 )
 def test_large_steps_come_behind_what_led_to_them_and_before_what_they_left(other, kinds):

@@ -93,3 +93,22 @@ def test_what_weights_do_by_a_setting_of_the_optimizer_follows_from_it(module, s
     setting = of("odd_setting", "warning", module, step=5 if step == 3 else 0)
     kept = beneath(setting, of("drift", "alert", "a.x", step))
     assert ("odd_setting", module, ["a.x"]) in kept if is_led else len(kept) == 2
+
+
+@pytest.mark.parametrize(
+    ("cause", "effect", "is_led"),
+    [
+        (of("odd_loss", "warning", ""), of("drift", "alert", "", 9), True),
+        (of("odd_loss", "warning", ""), of("zero_output", "alert", "a.x"), False),
+        (of("detached", "alert", ""), of("zero_weight", "alert", "a.x"), True),
+        (of("detached", "warning", "a.y"), of("zero_weight", "alert", "a.x"), False),
+        (of("wild_input", "warning", "a.x"), of("outlier", "alert", "a.z"), True),
+        (of("zero_output", "alert", "a.y"), of("outlier", "alert", "b.x", 1), True),
+        (of("zero_output", "alert", "a.y", 5), of("outlier", "alert", "b.x", 1), False),
+        (of("zero_output", "alert", "a.y"), of("outlier", "alert", "a.x", 1), False),
+    ],
+)
+def test_what_comes_of_the_loss_the_data_and_of_zeros_follows_from_them(cause, effect, is_led):
+    kept = beneath(cause, effect)
+    assert (kept == [(cause.kind, cause.module, [effect.module])]) == is_led
+    assert len(kept) == 2 - is_led

@@ -26,7 +26,7 @@ def averaged_twice(t: Training) -> None:
     t.backward = backward
 
 
-@fault("mlp gpt lstm", kinds="drift|decay|zero_weight")
+@fault("mlp gpt lstm", kinds="drift|decay|zero_weight|odd_loss")
 def penalty_that_outweighs_the_loss(t: Training) -> None:
     """A penalty of all weights that was meant to be a ten-thousandth of it: they shrink."""
 

@@ -70,6 +70,11 @@ def takes_numbers(name: str, module: nn.Module) -> bool:
     return is_own and is_leaf(name, module) and not isinstance(module, _OF_INDICES)
 
 
+def is_embedding(name: str, module: nn.Module) -> bool:
+    """True for an embedding of torch, which is given indices."""
+    return type(module) is nn.Embedding
+
+
 def is_block(name: str, module: nn.Module) -> bool:
     """True for a module of several parts that is numbered, as blocks are, and lies in no other."""
     *around, last = name.split(".")

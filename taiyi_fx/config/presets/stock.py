@@ -27,6 +27,11 @@ _VALUES = Part(
 _INPUTS = Part(
     "modules with parameters, that take numbers", kinds.takes_numbers, (["InputRMS", SCHEDULE],)
 )
+_INDICES = Part(
+    "embeddings, of the indices that they are given",
+    kinds.is_embedding,
+    (["InputMean", SCHEDULE], ["InputStd", SCHEDULE]),
+)
 _OF_WEIGHTS = (
     ["WeightNorm", SCHEDULE],
     ["WeightGradNorm", SCHEDULE],
@@ -45,7 +50,13 @@ _MATRICES = Part(
     "linear layers and convolutions of at most 2**16 elements",
     kinds.is_small_matrix,
     tuple(
-        [name, SELDOM] for name in ("WeightGradAgreement", "WeightGradExcess", "ParticipationRatio")
+        [name, SELDOM]
+        for name in (
+            "WeightGradAgreement",
+            "WeightGradExcess",
+            "ParticipationRatio",
+            "OutputVariation",
+        )
     ),
 )
 _NARROW = Part(
@@ -124,6 +135,7 @@ _COMMON = (
     _WHOLE,
     _VALUES,
     _INPUTS,
+    _INDICES,
     _WEIGHTS,
     _MATRICES,
     _HALF,

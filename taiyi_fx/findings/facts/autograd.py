@@ -5,12 +5,14 @@ The nodes are torch's, which have no type of their own, hence `Any`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 _MOST = 20_000
 """Functions of one graph that are looked at: a deep model has some thousands."""
+_FAR = 30
+"""Functions between what was computed and the parameters of the module before."""
 _REARRANGES = (
     "View", "Reshape", "UnsafeView", "Transpose", "T", "Permute", "Slice", "Select", "Squeeze",
     "Unsqueeze", "ToCopy", "Clone", "Index", "Expand", "Alias", "SWhere", "Cat",
@@ -57,6 +59,21 @@ def nodes_near(start: Any, names: Collection[str], most: int) -> Iterator[Any]:
     for _ in range(most):
         yield from (x for x in level if name_of(x) in names)
         level = [y for x in level if name_of(x) not in names for y in makers_of(x)]
+
+
+def owner_before(node: Any, parameters: Mapping[int, str]) -> str:
+    """The module whose parameters come next before a function; empty if it is not known."""
+    level, seen = [node], set[int]()
+    for _ in range(_FAR):
+        for x in level:
+            name = parameters.get(id(getattr(x, "variable", None)), "")
+            if name:
+                return name
+        level = [y for x in level for y in makers_of(x) if id(y) not in seen]
+        seen |= {id(y) for y in level}
+        if not level:
+            break
+    return ""
 
 
 @dataclass(frozen=True)

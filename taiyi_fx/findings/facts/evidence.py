@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from taiyi_fx.findings.facts.attributes import Attributes
 from taiyi_fx.findings.facts.chain import InRole, passed_back
 from taiyi_fx.findings.facts.loss_graph import LossGraph
 from taiyi_fx.findings.facts.not_finite import NotFinite
@@ -66,6 +67,8 @@ class Evidence:
         undecaying_moments: The format of second moments that cannot make them smaller, and the
             factor by which they would be made so at each step, by the module's name.
         group_settings: The settings of each group of the optimizers.
+        step_counts: The steps that the optimizer itself counts of each module's weight.
+        attributes: The class of each module, its settings, and which parameters it has.
         not_finite: The modules that were not finite as the first NaN or Inf was seen, by step.
         frozen_adapters: The modules with parameters of adapters, if none of these are trained
             though others of the model's are.
@@ -94,6 +97,8 @@ class Evidence:
     undecaying_moments: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     not_finite: Mapping[int, NotFinite] = field(default_factory=dict)
     group_settings: Sequence[GroupSettings] = ()
+    step_counts: Mapping[str, int] = field(default_factory=dict)
+    attributes: Mapping[str, Attributes] = field(default_factory=dict)
 
     @staticmethod
     def of(series: Iterable[Watched], reasons: Reasons | None = None) -> Evidence:

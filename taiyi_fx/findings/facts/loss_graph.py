@@ -16,10 +16,13 @@ from taiyi_fx.findings.facts.autograd import (
     makers_of,
     name_of,
     operands_of,
+    owner_before,
     shape_of,
 )
 from taiyi_fx.findings.facts.followed_axes import lead_to_the_loss
+from taiyi_fx.findings.facts.logits import Logits, logits_of
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
+from taiyi_fx.findings.facts.views import torn_views
 
 _SOFTMAXES = ("Softmax", "LogSoftmax")
 _LAYERS = ("Addmm", "Mm", "Convolution")
@@ -71,18 +74,38 @@ class Broadcast(NamedTuple):
     made: tuple[int, ...]
 
 
+class TornView(NamedTuple):
+    """A view that exchanges two sizes, and so mixes the entries of both axes.
+
+    Attributes:
+        module: The module whose parameters come next before it; empty if it is not known.
+        given: The shape of what it is made of.
+        made: Its shape.
+    """
+
+    module: str
+    given: tuple[int, ...]
+    made: tuple[int, ...]
+
+
 class LossGraph(NamedTuple):
-    """The oddities in how a loss is made.
+    """How a loss is made, and what is odd in it.
 
     Attributes:
         softmaxes: Softmaxes over the wrong axis.
         broadcasts: Operands that broadcast.
         copied: The module that is given what the loss has for targets; empty if there is none.
+        views: Views that exchange two sizes.
+        logits: What its cross entropy is given; None where there is none, or several.
+        is_made_anew: True for a loss that is made of one number, which nothing was computed to.
     """
 
     softmaxes: tuple[OddSoftmax, ...] = ()
     broadcasts: tuple[Broadcast, ...] = ()
     copied: str = ""
+    views: tuple[TornView, ...] = ()
+    logits: Logits | None = None
+    is_made_anew: bool = False
 
 
 def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
@@ -96,12 +119,28 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
     softmaxes = (x for x in uses.nodes if name_of(x) in _SOFTMAXES and _is_odd(uses, x))
     return LossGraph(
         tuple(
-            OddSoftmax(_module(x, parameters), axis_of(x._saved_dim, len(shape_of(x))), shape_of(x))
+            OddSoftmax(
+                owner_before(x, parameters), axis_of(x._saved_dim, len(shape_of(x))), shape_of(x)
+            )
             for x in softmaxes
         ),
-        tuple(Broadcast(_module(x, parameters), shape_of(x), to) for x, to in _broadcast(uses)),
+        tuple(
+            Broadcast(owner_before(x, parameters), shape_of(x), to) for x, to in _broadcast(uses)
+        ),
         _copied(uses, parameters),
+        tuple(TornView(owner_before(x, parameters), *shapes) for x, *shapes in torn_views(uses)),
+        logits_of(uses, parameters),
+        _is_made_anew(loss, uses, parameters),
     )
+
+
+def _is_made_anew(loss: Any, uses: Uses, parameters: Mapping[int, str]) -> bool:
+    """True for a tensor of one number that is a leaf, and for what is made of it alone."""
+    ends = (getattr(node, "variable", None) for node in uses.nodes)
+    leaves = [one for one in ends if one is not None]
+    if getattr(loss, "is_leaf", False):
+        leaves = [loss] if loss.requires_grad else []
+    return len(leaves) == 1 and leaves[0].numel() == 1 and id(leaves[0]) not in parameters
 
 
 def _copied(uses: Uses, parameters: Mapping[int, str]) -> str:
@@ -123,7 +162,7 @@ def _copied(uses: Uses, parameters: Mapping[int, str]) -> str:
     is_target = targets >= 0  # others are left out of the loss
     varies = len(targets) >= _FEW and bool((targets != targets[0]).any())
     same = [bool(((indices == targets) | ~is_target).all()) for _, indices in alike]
-    return _module(alike[0][0], parameters) if alike and all(same) and varies else ""
+    return owner_before(alike[0][0], parameters) if alike and all(same) and varies else ""
 
 
 def _is_odd(uses: Uses, node: Any) -> bool:
@@ -197,18 +236,3 @@ def _is_by_chance(operand: Any, made: tuple[int, ...]) -> bool:
     n, _, *rest = made
     shape = shape_of(operand)
     return shape == (n, *rest) or (shape == (n, 1, *rest) and name_of(operand) not in _INSERTING)
-
-
-def _module(node: Any, parameters: Mapping[int, str]) -> str:
-    """The module whose parameters come next before a function."""
-    level, seen = [node], set[int]()
-    for _ in range(_FAR):
-        for x in level:
-            name = parameters.get(id(getattr(x, "variable", None)), "")
-            if name:
-                return name
-        level = [y for x in level for y in makers_of(x) if id(y) not in seen]
-        seen |= {id(y) for y in level}
-        if not level:
-            break
-    return ""

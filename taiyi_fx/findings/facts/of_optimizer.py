@@ -14,11 +14,14 @@ class GroupSettings(NamedTuple):
         momentum: The share of a step that goes on in the next: ``momentum``, or the first of
             ``betas``; 0 of others.
         maximizes: True if its steps go uphill.
+        rule: ``"adam"`` for Adam and its like, whose steps are about as large as the learning rate
+            at most, whatever the gradients are; ``"sgd"`` for SGD; empty for others.
     """
 
     modules: tuple[str, ...]
     momentum: float
     maximizes: bool
+    rule: str = ""
 
 
 def group_settings_of(
@@ -30,14 +33,50 @@ def group_settings_of(
         modules: The modules by name. A run is read without torch, hence `Any`.
         optimizers: Those that train the model, whose groups are counted through.
     """
-    every = [group for optimizer in optimizers for group in optimizer.param_groups]
-    return tuple(_settings(group, modules) for group in every)
+    every = [(one, group) for one in optimizers for group in one.param_groups]
+    return tuple(_settings(one, group, modules) for one, group in every)
 
 
-def _settings(group: Mapping[str, Any], modules: Mapping[str, Any]) -> GroupSettings:
+_BOUNDED = frozenset({"Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Lion"})
+
+
+def _settings(
+    optimizer: Any, group: Mapping[str, Any], modules: Mapping[str, Any]
+) -> GroupSettings:
     own = {id(parameter) for parameter in group["params"]}
     names = (n for n, m in modules.items() if own & {id(p) for p in m._parameters.values()})
     betas = group.get("betas")
     first = betas[0] if isinstance(betas, (tuple, list)) and betas else group.get("momentum")
     momentum = float(first) if isinstance(first, (int, float)) else 0.0
-    return GroupSettings(tuple(names), momentum, bool(group.get("maximize")))
+    return GroupSettings(tuple(names), momentum, bool(group.get("maximize")), _rule(optimizer))
+
+
+def _rule(optimizer: Any) -> str:
+    kinds = {of.__name__ for of in type(optimizer).__mro__}
+    if kinds & _BOUNDED:
+        return "adam"
+    return "sgd" if "SGD" in kinds else ""
+
+
+def step_counts_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dict[str, int]:
+    """The steps that optimizers such as Adam count of each module's weight, or first parameter.
+
+    0 of one that they have no state of. Counts on another device are left out: to read one waits.
+
+    Args:
+        modules: The modules by name.
+        optimizers: Those that train the model.
+    """
+    counts: dict[int, int] = {}
+    for optimizer in optimizers:
+        if _rule(optimizer) != "adam":
+            continue
+        state = getattr(optimizer, "state", {})
+        for parameter in (p for group in optimizer.param_groups for p in group["params"]):
+            count = (state.get(parameter) or {}).get("step", 0)
+            if isinstance(count, (int, float)) or count.device.type == "cpu":
+                counts[id(parameter)] = int(count)
+    own = {
+        name: [p for p in m._parameters.values() if p is not None] for name, m in modules.items()
+    }
+    return {n: counts[id(ps[0])] for n, ps in own.items() if ps and id(ps[0]) in counts}

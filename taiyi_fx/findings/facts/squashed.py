@@ -10,6 +10,7 @@ from taiyi_fx.findings.facts.autograd import (
     makers_of,
     name_of,
     nodes_near,
+    operands_of,
     shape_of,
 )
 
@@ -21,6 +22,8 @@ _RAW = ("Addmm", "Mm", "Convolution", "Relu", "Softmax", "Sigmoid")
 """Functions that return no logarithms of probabilities."""
 RAW = "raw"
 OTHER_AXIS = "log_softmax over another axis"
+DIVERGENCE = "divergence"
+_SUMS = ("Sum", "Mean", "Div", "Mul", "Stack")
 _FAR = 8
 """Functions between a loss and what it squashes: means, sums and weights."""
 
@@ -29,7 +32,8 @@ def squashed_by(loss: Any) -> str:
     """The function whose values a loss squashes again, by the notes of autograd; else empty.
 
     `RAW` of a loss that squashes nothing, and is given what a layer returns; `OTHER_AXIS` of one
-    whose logarithms of probabilities are made over another axis than that of the classes.
+    whose logarithms of probabilities are made over another axis than that of the classes;
+    `DIVERGENCE` of a ``kl_div`` of what is no logarithm.
 
     Args:
         loss: The loss, a tensor; autograd's nodes have no type, hence `Any`.
@@ -39,6 +43,8 @@ def squashed_by(loss: Any) -> str:
         given = _given(node)
         if given in _SQUASHES:
             return _SQUASHES[given]
+    if _is_of_divergence(start):
+        return DIVERGENCE
     if any(_is_over_other_axis(node) for node in nodes_near(start, OF_LOGARITHMS, _FAR)):
         return OTHER_AXIS
     return (
@@ -67,6 +73,18 @@ def _is_over_other_axis(node: Any) -> bool:
     shape = shape_of(given[0])
     axis = 1 if len(shape) > 1 else 0
     return bool(shape) and axis_of(given[0]._saved_dim, len(shape)) != axis
+
+
+def _is_of_divergence(node: Any) -> bool:
+    """True for a sum of constants less multiples of what is no logarithm, as ``kl_div`` is made."""
+    while node is not None and name_of(node) in _SUMS:
+        node = next(iter(makers_of(node)), None)
+    if node is None or name_of(node) != "Sub" or len(shape_of(node)) < 2:
+        return False
+    constant, product = operands_of(node)
+    if constant is not None or name_of(product) != "Mul":
+        return False
+    return operands_of(product).count(None) == 1 and _given(product) in _RAW
 
 
 def _given(node: Any) -> str:

@@ -152,7 +152,8 @@ def test_operands_that_broadcast_are_seen(made, after_backward):
 
 @pytest.mark.parametrize("made", SOUND.values(), ids=SOUND)
 def test_what_is_sound_is_not(made):
-    assert looked_at(made, after_backward=True) == LossGraph()
+    found = looked_at(made, after_backward=True)
+    assert found._replace(logits=None, is_made_anew=False) == LossGraph()
 
 
 def test_nothing_of_the_graph_is_kept():
@@ -193,3 +194,18 @@ def test_where_another_embedding_is_given_others_it_is_that_of_an_encoder():
 
 def test_targets_that_are_all_one_class_say_nothing():
     assert copied(torch.ones_like(LABELS), torch.ones_like(LABELS)) == ""
+
+
+def test_a_loss_that_is_made_of_a_number_is_made_anew():
+    own = owners_of(dict(LINEAR.named_modules()))
+    number = torch.tensor(1.0, requires_grad=True)
+    for loss in (number, torch.stack([number / 2]).mean()):
+        assert loss_graph_of(loss, own).is_made_anew
+    for loss in (torch.tensor(1.0), one(X).sum(), number * one(X).sum(), 1.0):
+        assert not loss_graph_of(loss, own).is_made_anew
+
+
+def test_a_torn_view_has_the_module_before_it():
+    own = owners_of(dict(LINEAR.named_modules()))
+    (view,) = loss_graph_of(many(X).view(K, N).t().square().mean(), own).views
+    assert view == ("many", (N, K), (K, N))

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from taiyi_fx.findings import GroupSettings, group_settings_of
+from taiyi_fx.findings import GroupSettings, group_settings_of, step_counts_of
 
 
 def test_groups_have_their_modules_their_momentum_and_their_direction():
@@ -13,9 +13,9 @@ def test_groups_have_their_modules_their_momentum_and_their_direction():
     groups = [{"params": own[1]}, {"params": own[2], "betas": (0.5, 0.9), "maximize": True}]
     found = group_settings_of(dict(model.named_modules()), [sgd, torch.optim.AdamW(groups)])
     assert found == (
-        GroupSettings(("a",), 0.8, False),
-        GroupSettings(("b",), 0.9, False),
-        GroupSettings(("c",), 0.5, True),
+        GroupSettings(("a",), 0.8, False, "sgd"),
+        GroupSettings(("b",), 0.9, False, "adam"),
+        GroupSettings(("c",), 0.5, True, "adam"),
     )
 
 
@@ -23,3 +23,29 @@ def test_optimizers_without_momentum_have_none():
     model = nn.Linear(2, 2)
     (found,) = group_settings_of({"": model}, [torch.optim.Adagrad(model.parameters())])
     assert found == GroupSettings(("",), 0.0, False)
+
+
+def test_the_rule_of_an_optimizer_is_told_by_its_class():
+    model = nn.Linear(2, 2)
+
+    class Own(torch.optim.AdamW):
+        pass
+
+    kinds = (Own, torch.optim.SGD, torch.optim.RMSprop)
+    optimizers = [kind(model.parameters(), lr=0.1) for kind in kinds]
+    found = group_settings_of({"": model}, optimizers)
+    assert [group.rule for group in found] == ["adam", "sgd", ""]
+
+
+def test_steps_are_those_that_adam_counts_and_none_of_others():
+    model = nn.ModuleDict({"a": nn.Linear(2, 2), "b": nn.Linear(2, 2), "c": nn.Linear(2, 2)})
+    adam = torch.optim.Adam([*model["a"].parameters(), *model["b"].parameters()])
+    sgd = torch.optim.SGD(model["c"].parameters(), lr=0.1)
+    for _ in range(3):
+        model["c"](model["a"](torch.ones(1, 2))).sum().backward()
+        adam.step()
+        sgd.step()
+    modules = dict(model.named_modules())
+    assert step_counts_of(modules, [adam, sgd]) == {"a": 3, "b": 0}
+    adam.state.clear()
+    assert step_counts_of(modules, [adam, sgd]) == {"a": 0, "b": 0}

@@ -7,7 +7,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.findings import classes_of, squashed_by
-from taiyi_fx.findings.facts.squashed import OTHER_AXIS
+from taiyi_fx.findings.facts.squashed import DIVERGENCE, OTHER_AXIS
 
 X = torch.randn(4, 5, requires_grad=True)
 Y = torch.tensor([0, 1, 2, 3])
@@ -115,3 +115,24 @@ def test_logarithms_over_the_axis_of_samples_are_a_finding():
 def test_the_classes_of_logarithms_over_the_last_axis_are_known():
     assert classes_of(F.nll_loss(X.log_softmax(-1), Y)) == 5
     assert classes_of(F.nll_loss(X.view(2, 2, 5).log_softmax(-1).flatten(0, 1), Y)) == 5
+
+
+def divergence(given, **options):
+    return F.kl_div(given, X.detach().softmax(1), **options)
+
+
+@pytest.mark.parametrize(
+    ("loss", "is_odd"),
+    [
+        (lambda: divergence(X.softmax(1), reduction="batchmean"), True),
+        (lambda: 0.1 * divergence(X @ torch.eye(5), reduction="sum"), True),
+        (lambda: divergence(X.log_softmax(1), reduction="batchmean"), False),
+        (lambda: divergence(X.softmax(1).log(), reduction="batchmean"), False),
+        (lambda: (X.detach() - 2 * X.softmax(1)).square().sum(), False),
+        (lambda: (torch.ones(4, 5) - X.detach() * (X @ torch.eye(5))).relu().mean(), False),
+        (lambda: (X.detach() - X.softmax(1)).sum(), False),
+    ],
+    ids=["softmax", "logits", "log_softmax", "log", "squares", "hinge", "difference"],
+)
+def test_a_divergence_of_what_is_no_logarithm_is_told(loss, is_odd):
+    assert squashed_by(loss()) == (DIVERGENCE if is_odd else "")

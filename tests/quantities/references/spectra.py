@@ -105,6 +105,16 @@ def participation_ratio(name):
     return ratio
 
 
+def output_variation(s):
+    rows = s.rows("y").numpy()
+    if not np.isfinite(rows).all() or len(rows) == 1:
+        return np.nan
+    largest = np.abs(rows).max()  # squares of small numbers are nothing
+    with np.errstate(all="ignore"):
+        apart, rows = around_first(rows)[0] / largest, rows / largest
+        return np.square(apart).sum() / np.square(rows).sum()
+
+
 def fisher(s):
     with np.errstate(all="ignore"):
         a, g = (condition(name)(uncentered(s)) for name in ("x", "g_y"))

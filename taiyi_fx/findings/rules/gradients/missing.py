@@ -28,6 +28,12 @@ NEVER_CALLED = Kind(
     "Nothing is wrong if it is left out on purpose; else look at the forward that should call it, "
     "and at what it calls instead",
 )
+DETACHED_OF_ALL = Kind(
+    "detached",
+    "alert",
+    "Look for item(), detach, numpy or torch.tensor of what the model returns, and for a forward "
+    "under torch.no_grad or inference_mode; backward has to be called of the loss itself",
+)
 
 _UNCALLED = "the module was not called"
 _NAMES = ("WeightGradNorm", "ParameterGradNorm.weight")
@@ -72,11 +78,21 @@ def _detached(cut: list[Watched], evidence: Evidence) -> Iterator[Finding]:
     place = evidence.modules
     end = max((place[module] for module in evidence.weight_gradients), default=-1)
     before = [s for s in cut if place[s.module] < end]
+    if cut and not evidence.weight_gradients and _are_still(cut, evidence):
+        is_made_anew = any(graph.is_made_anew for graph in evidence.loss_graphs.values())
+        text = "no gradient reaches any module, though a loss is logged"
+        text += ", which was made anew as a tensor of its own" if is_made_anew else ""
+        yield DETACHED_OF_ALL.at(cut[0], 0, text, "gradients", module="")
     if before:
         site, others = before[-1], before[:-1]
         text = f"no gradient reaches {site.module!r}, though it is computed with"
         text += f", nor {names_of(others)} before it" if others else ""
         yield DETACHED.at(site, 0, text, "a gradient, as those behind it have")
+
+
+def _are_still(series: list[Watched], evidence: Evidence) -> bool:
+    """True if a loss is logged, and no weight has changed."""
+    return bool(evidence.losses) and all((s.values == s.values[0]).all() for s in series)
 
 
 def _cut_off_later(evidence: Evidence) -> Iterator[Finding]:

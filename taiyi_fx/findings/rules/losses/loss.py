@@ -9,6 +9,7 @@ import numpy as np
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.movers import moved_first
 from taiyi_fx.findings.facts.robust import Numbers, median, smooth, spread, trailing_scores
+from taiyi_fx.findings.facts.squashed import DIVERGENCE as OF_DIVERGENCE
 from taiyi_fx.findings.facts.squashed import OTHER_AXIS, RAW
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
@@ -23,6 +24,8 @@ _FLAT = 0.01
 _LEVEL = 0.03
 _BELOW, _ABOVE = 0.98, 1.05
 """Times the loss of a guess, between which nothing was learnt: to fit noise costs a little."""
+_LEAST = 0.975
+"""Times the loss of a guess, that a loss which begins at it has to fall below by its end."""
 _CLOSE = 0.005
 """Of that loss: so little may a loss still fall that has come down to it."""
 _SPIKE = 6.0
@@ -63,6 +66,7 @@ UNSQUASHED = Kind(
     "alert",
     "Give nll_loss what log_softmax returns, or take cross_entropy, which applies it to logits",
 )
+_LOG = "Give kl_div what log_softmax returns as its first argument, and probabilities as its second"
 CLASS_AXIS = Kind(
     "class_axis",
     "alert",
@@ -117,7 +121,7 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         is_huge = scores[i] > _HUGE and loss.values[i] > _TIMES * medians[i]
         # Of a loss that has fallen to nearly nothing, one hard sample is many times the median.
         first = median(loss.values[:3]) if evidence.is_from_the_start else 0.0
-        guess, _ = _guess(loss, evidence)
+        guess, _ = guess_of(loss, evidence)
         is_seen = loss.values[i] >= _PART * first
         untrained = float(np.fmax(first, guess))
         has_learnt = medians[i] < _LEARNT * untrained
@@ -130,7 +134,10 @@ def squashed_twice(evidence: Evidence) -> Iterator[Finding]:
     """Losses that squash what the model has squashed already."""
     for loss in evidence.losses:
         name = evidence.squashed.get(loss.quantity)
-        if name == OTHER_AXIS:
+        if name == OF_DIVERGENCE:
+            text = f"{loss.quantity!r} takes logarithms of probabilities, and is given others"
+            yield UNSQUASHED.at(loss, 0, text, "what log_softmax returns", module="", advice=_LOG)
+        elif name == OTHER_AXIS:
             text = f"{loss.quantity!r} takes log_softmax over another axis than that of the classes"
             yield CLASS_AXIS.at(loss, 0, text, "the axis of the classes", module="")
         elif name == RAW:
@@ -149,9 +156,10 @@ def plateau(evidence: Evidence) -> Iterator[Finding]:
         n = len(loss.values) // 5
         start, last = median(loss.values[:n]), median(loss.values[-n:])
         noise = spread(loss.values) / np.sqrt(n)
-        guess, classes = _guess(loss, evidence)
+        guess, classes = guess_of(loss, evidence)
         is_at_guess = _BELOW * guess <= last <= _ABOVE * guess
         falls = start - last > max(_FLAT * abs(start), 2 * noise)
+        falls = falls and not (_LEAST * guess <= last and start <= _ABOVE * guess)
         if (falls and not (is_at_guess and _stays(loss, guess, noise))) or last > 1.5 * start:
             continue
         text = (
@@ -163,12 +171,12 @@ def plateau(evidence: Evidence) -> Iterator[Finding]:
         text += of_sequences(evidence)
         is_sure = len(loss.values) >= 2 * _MANY and noise <= _LEVEL * abs(start)
         is_flat = is_sure and (abs(last - start) <= _LEVEL * abs(start) or falls)
-        severity = "warning" if is_flat and not _is_game(evidence) else "note"
+        severity = "warning" if is_flat and not is_game(evidence) else "note"
         expected = f"below {start:.3g}"
         yield PLATEAU.at(loss, 0, text, expected, module="", value=last, severity=severity)
 
 
-def _guess(loss: Watched, evidence: Evidence) -> tuple[float, int]:
+def guess_of(loss: Watched, evidence: Evidence) -> tuple[float, int]:
     """The loss of a guess that gives all classes the same chance, and how many there are."""
     classes = evidence.classes.get(loss.quantity, 0)
     return (float(np.log(classes)) if classes > 1 else np.nan), classes
@@ -195,7 +203,7 @@ def _is_of_a_game(loss: Watched) -> bool:
     return loss.quantity.lower() != "loss"
 
 
-def _is_game(evidence: Evidence) -> bool:
+def is_game(evidence: Evidence) -> bool:
     """True for a model of two players: their losses need not fall."""
     names = {one.module.partition(".")[0].lower() for one in evidence.series}
     return any(word in name for name in names for word in ("discriminator", "critic"))

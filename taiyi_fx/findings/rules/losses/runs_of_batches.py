@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.robust import Numbers, median, spread
@@ -46,13 +47,18 @@ def sorted_batches(evidence: Evidence) -> Iterator[Finding]:
         runs = _runs(loss.values, guess)
         worse = float((loss.last_half > guess).mean())
         is_of_size = float(np.quantile(loss.last_half, 0.9)) <= _LARGEST * guess
-        if runs and worse >= _WORSE and is_of_size:
+        if runs and worse >= _WORSE and is_of_size and _comes_again(loss.last_half > guess):
             text = (
                 f"{loss.quantity!r} goes up and down in {runs} runs of like steps, and costs "
                 f"more than a guess among {classes} classes ({guess:.3g}) in {worse:.0%} of the "
                 "last half"
             )
             yield SORTED_BATCHES.at(loss, 0, text, "batches of all classes", module="")
+
+
+def _comes_again(is_worse: NDArray[np.bool_]) -> bool:
+    """True if it is worse, better and worse again, as what is lost at one step is not."""
+    return int((np.diff(is_worse.astype(int)) == 1).sum()) + int(is_worse[0]) > 1
 
 
 def _is_of_each_step(loss: Watched) -> bool:

@@ -21,7 +21,7 @@ _SMALL = 3e-5
 """So small are steps that change nothing in a training's time, in the median of all weights."""
 _LARGEST = 1e-4
 """And so small the largest of any weight: some need few steps."""
-_LOUD = 5.0
+_LOUD, _HIGH = 5.0, 10.0
 _TINY = 0.01
 """Elements of a weight that is still to grow."""
 _FEW = 3
@@ -172,7 +172,7 @@ def step_sizes(evidence: Evidence) -> Iterator[Finding]:
     series = [s for s in known if len(s.values) >= _STEPS]
     large = [s for s in known if _is_large(s, evidence)]
     if large and (series or len(large) > len(known) / 2):
-        yield _large(large, known)
+        yield _large(large, known, evidence)
     # A window of later steps may be the end of a schedule, which falls to nothing on purpose.
     elif evidence.is_from_the_start and len(series) >= _FEW and _are_small(series):
         yield _small(series)
@@ -185,7 +185,10 @@ def _finite(s: Watched) -> Values:
 
 def _are_small(series: list[Watched]) -> bool:
     usual = [median(_finite(s)) for s in series if len(_finite(s)) and _largest(s) > 0]
-    return all(_largest(s) <= _LARGEST for s in series) and bool(median(usual or [1]) <= _SMALL)
+    # Where half of all take steps that are far smaller still, one may take some that are larger.
+    bounds = ((_SMALL, _LARGEST), (_SMALL / 3, 3 * _LARGEST))
+    largest, middle = max(_largest(s) for s in series), median(usual or [1])
+    return any(middle <= small and largest <= most for small, most in bounds)
 
 
 def _largest(s: Watched) -> float:
@@ -212,7 +215,7 @@ def _began_at_nothing(size: Watched, evidence: Evidence) -> bool:
     return bool(is_tiny and (size.values[0] < 0.1 * latest).all())
 
 
-def _large(large: list[Watched], series: list[Watched]) -> Finding:
+def _large(large: list[Watched], series: list[Watched], evidence: Evidence) -> Finding:
     first = min(large, key=lambda s: int(s.steps[s.values >= _LARGE][0]))
     i, value = int(np.flatnonzero(first.values >= _LARGE)[0]), float(first.values.max())
     text = (
@@ -234,10 +237,20 @@ def _large(large: list[Watched], series: list[Watched]) -> Finding:
     is_own = (
         is_few
         and not is_of_all
+        and not _is_rate_high(int(first.steps[i]), evidence)
         and (is_alone or _are_quiet(others, int(first.steps[i]), first.values[i]))
     )
     module = common_block([*modules]) if is_own else ""
     return LARGE_STEPS.at(first, i, text, "near 0.001", module=module, value=value)
+
+
+def _is_rate_high(step: int, evidence: Evidence) -> bool:
+    """True for a step taken at many times the usual learning rate: it is the schedule's."""
+    rates = evidence.of_quantity("LearningRate")
+    return any(
+        (one.values[one.steps == step - 1] >= _HIGH * median(np.abs(one.values))).any()
+        for one in rates
+    )
 
 
 def _are_quiet(series: list[Watched], step: int, value: float) -> bool:

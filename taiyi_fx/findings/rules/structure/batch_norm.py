@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.lasting import ends, since
 from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
@@ -27,11 +30,21 @@ STALE = Kind(
 )
 
 
+BROKEN = Kind(
+    "stale_statistics",
+    "alert",
+    "Look for a batch that was not finite at this step, and for code that writes into buffers; "
+    "running statistics stay so until reset_running_stats()",
+)
+
+
 def stale_statistics(evidence: Evidence) -> Iterator[Finding]:
     """Modules whose running statistics do not come near those of the batches.
 
-    A variance that stays about as far as it began, or a mean that stays a deviation away.
+    A variance that stays about as far as it began, or a mean that stays a deviation away; or either
+    is not finite any more, though it was.
     """
+    yield from _not_finite(evidence)
     for one in evidence.of_quantity("MeanTID"):
         value = median(one.last_half)
         if len(one.values) >= _MANY and value >= _DEVIATIONS and _stays(one, value):
@@ -52,6 +65,20 @@ def stale_statistics(evidence: Evidence) -> Iterator[Finding]:
             "batches: evaluation computes with other numbers than training"
         )
         yield STALE.at(one, 0, text, f"falling from {first:.3g} to near 0.1", value=value)
+
+
+def _not_finite(evidence: Evidence) -> Iterator[Finding]:
+    """The first whose running statistics are not finite, which no loss of a training shows."""
+    every = [s for s in evidence.of_quantity("MeanTID", "VarTID") if np.isfinite(s.values[0])]
+    bad = [s for s in every if ends(~np.isfinite(s.values))]
+    if bad:
+        first = min(bad, key=lambda s: since(~np.isfinite(s.values)))
+        i = since(~np.isfinite(first.values))
+        text = (
+            f"step {first.steps[i]}: the running statistics of {first.module!r} are NaN or Inf "
+            "from here on: no loss of the training shows it, and evaluation returns NaN"
+        )
+        yield BROKEN.at(first, i, text, "finite")
 
 
 def _stays(one: Watched, value: float) -> bool:

@@ -80,7 +80,7 @@ def _of_other_class(known: Sequence[tuple[Watched, LayerSettings]]) -> Iterator[
             family = is_norm if site.role.rpartition(".")[2] == "*" else None
             groups.setdefault((site.role, family), []).append((site, own.kind))
     for group in groups.values():
-        group.sort(key=lambda one: _number_in(one[0].name))
+        group.sort(key=lambda one: number_in(one[0].name))
         for i in range(1, len(group) - 1):
             site, kind = group[i]
             others = {other for j, (_, other) in enumerate(group) if j != i}
@@ -92,7 +92,8 @@ def _of_other_class(known: Sequence[tuple[Watched, LayerSettings]]) -> Iterator[
                 yield ODD_LAYER.at(site, 0, text, "a layer like the others")
 
 
-def _number_in(name: str) -> list[int]:
+def number_in(name: str) -> list[int]:
+    """The numbers in a module's name, by which siblings are in order."""
     return [int(part) for part in name.split(".") if part.isdecimal()]
 
 

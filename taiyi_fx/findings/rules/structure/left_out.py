@@ -61,8 +61,13 @@ class _Handed(NamedTuple):
 def missing_residuals(evidence: Evidence) -> Iterator[Finding]:
     """The one block of many that hands on what its last module returns, without what came before.
 
-    Not where it has another shape: between stages of a network nothing can be added.
+    Not where it has another shape: between stages of a network nothing can be added. And one that
+    begins at nothing, by which what comes behind it is given nothing at first.
     """
+    of_nothing = [*_handing_on_nothing(evidence)]
+    yield from of_nothing
+    if of_nothing:
+        return
     for group in _in_roles(evidence, with_before=True):
         lacking = [one for one in group if one.is_same] or [*_without_sum(group, evidence)]
         others = [one for one in group if one.is_other and one not in lacking]
@@ -75,6 +80,22 @@ def missing_residuals(evidence: Evidence) -> Iterator[Finding]:
                 f"where {len(others)} others like it are given a sum of it and of what came before"
             )
             yield MISSING_RESIDUAL.at(one.factor, 0, text, "a sum", module=one.before)
+
+
+def _handing_on_nothing(evidence: Evidence) -> Iterator[Finding]:
+    """The first module that begins at nothing and makes all that the next one is given."""
+    given = {one.module: one for one in evidence.of_quantity("InputRMS")}
+    for before, one in pairwise(evidence.of_quantity("OutputRMS")):
+        x = given.get(one.module)
+        if x is None or x.steps[0] or not evidence.began_at_zero(before.module):
+            continue
+        if x.values[0] == 0 == before.values[0] and x.values.any() and before.name != one.name:
+            text = (
+                f"{one.module!r} is given exactly 0 at first, as {before.module!r} begins at "
+                "nothing, and nothing is added to what it returns"
+            )
+            yield MISSING_RESIDUAL.at(x, 0, text, "a sum", module=before.module)
+            return
 
 
 def _without_sum(group: list[_Handed], evidence: Evidence) -> Iterator[_Handed]:

@@ -44,7 +44,7 @@ INPUT_DRIFT = Kind(
 def wild_inputs(evidence: Evidence) -> Iterator[Finding]:
     """A first module that is given numbers far from 1."""
     first = next(evidence.of_quantity("InputRMS"), None)
-    if first is None or not _is_given_the_batch(first.module, evidence):
+    if first is None or not is_given_the_batch(first.module, evidence):
         return
     ends = (first.values[:STEPS], first.values[-STEPS:])
     sizes = [median(end) for end in ends]
@@ -60,7 +60,7 @@ def wild_inputs(evidence: Evidence) -> Iterator[Finding]:
 def drifting_inputs(evidence: Evidence) -> Iterator[Finding]:
     """A model that is given ever larger or ever smaller numbers."""
     first = next(evidence.of_quantity("InputRMS"), None)
-    if first is None or not _is_given_the_batch(first.module, evidence) or first.values.min() <= 0:
+    if first is None or not is_given_the_batch(first.module, evidence) or first.values.min() <= 0:
         return
     if len(first.values) < _PARTS * _FEWEST:
         return
@@ -75,7 +75,7 @@ def drifting_inputs(evidence: Evidence) -> Iterator[Finding]:
             yield INPUT_DRIFT.at(first, len(parts[0]), text, f"near {old:.3g}", value=new)
 
 
-def _is_given_the_batch(module: str, evidence: Evidence) -> bool:
+def is_given_the_batch(module: str, evidence: Evidence) -> bool:
     """True if no other module comes before it but those it is in."""
     before = [name for name, place in evidence.modules.items() if place < evidence.modules[module]]
     return all(name == "" or module.startswith(f"{name}.") for name in before)

@@ -10,7 +10,7 @@ import numpy as np
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import lasting, since
 from taiyi_fx.findings.facts.robust import median
-from taiyi_fx.findings.facts.watched import Watched, at_common_steps
+from taiyi_fx.findings.facts.watched import Values, Watched, at_common_steps
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
@@ -18,6 +18,8 @@ _ONE = 1.05
 _MANY = 2.0
 _NEARLY, _KEPT = 1.5, 5.0
 """Directions that are next to one, and those that a module has to be given to have lost them."""
+_ONLY, _SEVERAL = 1.25, 2.5
+"""The same at the first two numbers, of fewer directions."""
 _FEW, _SOON = 2, 3
 
 RANK_COLLAPSE = Kind(
@@ -72,15 +74,22 @@ def _lost_at_once(evidence: Evidence) -> Iterator[Finding]:
         groups.setdefault(one.role, []).append(one)
     for group in groups.values():
         for before, one in pairwise(group if len(group) > _FEW else ()):
-            many, few = before.values[:_SOON], one.values[:_SOON]
-            is_lost = (few <= _NEARLY).all() and (many >= _KEPT).all()
-            if len(few) >= _FEW and is_lost and _features(one.module, evidence) >= _KEPT:
+            few, many = one.values[:_SOON], before.values[:_SOON]
+            is_other = before.name != one.name and _features(one.module, evidence) >= _KEPT
+            if is_other and _are_lost(few, many):
                 text = (
                     f"the output of {one.module!r} varies along {few[0]:.3g} directions, that of "
                     f"{before.module!r} before it along {many[0]:.3g}"
                 )
                 yield RANK_COLLAPSE.at(one, 0, text, f"near {many[0]:.3g}")
                 break
+
+
+def _are_lost(few: Values, many: Values) -> bool:
+    """True if many directions become next to one; at the first two numbers it may be fewer."""
+    is_lost = (few <= _NEARLY).all() and (many >= _KEPT).all()
+    is_at_first = (few[:_FEW] <= _ONLY).all() and (many[:_FEW] >= _SEVERAL).all()
+    return len(few) >= _FEW and bool(is_lost or is_at_first)
 
 
 def _of_weights(evidence: Evidence) -> Iterator[Finding]:

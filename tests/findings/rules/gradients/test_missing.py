@@ -178,3 +178,36 @@ def test_experts_and_gradients_that_end_a_little_sooner_are_none():
     numbers |= {("a", "WeightGradNorm"): [1.0] * 36, ("experts.3", "WeightGradNorm"): [1.0] * 9}
     numbers |= {("b", "WeightNorm"): 1.0, ("b", "WeightGradNorm"): 1.0}
     assert [*missing_gradients(evidence(numbers))] == []
+
+
+@pytest.mark.parametrize(
+    ("cut", "is_told"),
+    [
+        (lambda loss: torch.tensor(loss.item(), requires_grad=True), True),
+        (lambda loss: loss.detach().requires_grad_(), True),
+        (lambda loss: loss, False),
+    ],
+    ids=["made anew", "detached", "sound"],
+)
+def test_a_loss_that_reaches_no_module_is_told_once(cut, is_told):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+    watched = taiyi_fx.instrument(net)
+    for step in range(12):
+        loss = cut(watched(torch.randn(8, 4)).square().mean())
+        loss.backward()
+        watched.monitor.log("loss", loss)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
+            watched.monitor.track(step)
+    found = [one for one in watched.monitor.findings if one.kind == "detached"]
+    assert [(one.severity, one.module) for one in found] == [("alert", "")] * is_told
+    assert all("made anew" in one.text for one in found)
+
+
+def test_where_weights_move_their_gradients_were_cleared_before_they_were_read():
+    known = cut_off(NAMES)
+    series = [s for s in known.series if s.quantity != "WeightNorm"]
+    moving = evidence({(name, "WeightNorm"): MOVES for name in NAMES} | {("", "loss"): 1.0})
+    found = missing_gradients(known.with_series([*series, *moving.series]))
+    assert "detached" not in [one.kind for one in found]

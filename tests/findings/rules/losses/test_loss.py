@@ -161,3 +161,9 @@ def test_a_spike_above_where_the_loss_began_is_a_warning():
     assert (found.step, found.severity) == (60, "warning")
     values[60] = 4.0
     assert [one.severity for one in spikes(evidence({("", "loss"): values}))] == ["note"]
+
+
+@pytest.mark.parametrize(("end", "is_told"), [(0.98, True), (0.95, False)])
+def test_a_loss_that_begins_at_a_guess_has_to_fall_well_below_it(end, is_told):
+    found = [*plateau(of_ten(TEN * np.linspace(1.01, end, 200)))]
+    assert bool(found) == is_told

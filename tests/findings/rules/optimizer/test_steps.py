@@ -23,6 +23,13 @@ def test_steps_of_nothing_are_a_warning():
     assert (found.kind, found.severity) == ("small_steps", "warning")
 
 
+@pytest.mark.parametrize(("usual", "largest", "is_told"), [(5e-6, 2e-4, True), (2e-5, 2e-4, False)])
+def test_one_weight_may_take_larger_steps_where_most_take_far_smaller_ones(usual, largest, is_told):
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): usual for i in range(4)}
+    numbers |= {("h.3", "UpdateRatio.weight"): largest}
+    assert bool([*step_sizes(evidence(numbers))]) == is_told
+
+
 @pytest.mark.parametrize(
     ("ratio", "weight"),
     [
@@ -48,6 +55,17 @@ def test_large_steps_of_one_from_the_start_are_its_own():
     numbers |= {("h.2", "UpdateRatio.weight"): 0.5, ("h.2", "WeightNorm"): 1.0}
     (found,) = step_sizes(evidence(numbers))
     assert (found.kind, found.module) == ("large_steps", "h.2")
+
+
+def test_large_steps_at_many_times_the_usual_rate_are_the_schedule_s():
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): 1e-3 for i in range(4)}
+    leaps = np.where(np.arange(40) < 3, 1.2, 1e-3)
+    numbers |= {("h.2", "UpdateRatio.weight"): leaps, ("h.2", "WeightNorm"): 1.0}
+    rates = {("", "LearningRate"): np.maximum(60 * 0.7 ** np.arange(40), 1)}
+    known = evidence(numbers)
+    shifted = [s._replace(steps=s.steps + 1) for s in known.series]
+    (found,) = step_sizes(known.with_series([*shifted, *evidence(rates).series]))
+    assert (found.kind, found.module) == ("large_steps", "")
 
 
 def test_large_steps_of_a_block_while_others_take_small_ones_are_the_block_s():

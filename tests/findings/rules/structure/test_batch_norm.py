@@ -30,3 +30,15 @@ def test_a_mean_that_stays_a_deviation_away_is_a_finding():
     assert "deviations away" in found.text
     for values in (0.4 + 0 * N, 3 * 0.9**N, [30.0] * 10):
         assert [*stale_statistics(evidence({("bn", "MeanTID"): values}))] == []
+
+
+def test_running_statistics_that_are_not_finite_any_more_are_an_alert():
+    values = np.where(np.arange(40) < 25, 0.1, np.nan)
+    known = evidence({("bn", "MeanTID"): values, ("bn", "VarTID"): 0.1, ("other", "MeanTID"): 0.1})
+    (found,) = stale_statistics(known)
+    assert (found.severity, found.module, found.step) == ("alert", "bn", 25)
+
+
+def test_what_never_was_finite_and_what_is_again_are_none():
+    for values in (np.nan * np.ones(40), np.where(np.arange(40) == 25, np.nan, 0.1)):
+        assert [*stale_statistics(evidence({("bn", "MeanTID"): values}))] == []

@@ -96,3 +96,20 @@ def test_a_module_that_is_given_what_no_norm_returned_lacks_it():
 )
 def test_the_first_of_all_and_one_of_the_usual_size_are_none(without, size):
     assert [*missing_norms(normed(without, size))] == []
+
+
+def of_nothing(given):
+    returned = np.where(np.arange(40) < 1, 0.0, 0.1)
+    numbers = {("a.up", "OutputRMS"): 1.0, ("a.up", "InputRMS"): 1.0}
+    numbers |= {("a.down", "OutputRMS"): returned, ("a.down", "InputRMS"): 1.0}
+    numbers |= {("a.down", "WeightNorm"): returned, ("b.up", "InputRMS"): given}
+    return [*missing_residuals(evidence({**numbers, ("b.up", "OutputRMS"): 1.0}))]
+
+
+def test_a_branch_that_begins_at_nothing_and_is_all_that_is_handed_on_is_named():
+    (found,) = of_nothing(np.where(np.arange(40) < 1, 0.0, 0.1))
+    assert (found.kind, found.module) == ("missing_residual", "a.down")
+
+
+def test_beside_a_way_round_it_is_none():
+    assert of_nothing(1.0) == []

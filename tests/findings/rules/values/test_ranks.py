@@ -131,3 +131,19 @@ def test_directions_that_are_lost_from_one_module_to_the_next_are_named():
 def test_directions_that_are_lost_little_by_little_are_none(ratios):
     numbers = {(f"h.{i}.up", "ParticipationRatio"): [x] * 3 for i, x in enumerate(ratios)}
     assert [*rank_collapses(evidence(numbers))] == []
+
+
+@pytest.mark.parametrize(
+    ("ratios", "is_lost"),
+    [
+        ([(4.0, 4.0, 4.0), (1.2, 1.1, 1.4)], True),
+        ([(4.0, 2.0, 4.0), (1.2, 1.1, 1.1)], False),
+        ([(4.0, 4.0, 4.0), (1.2, 1.4, 1.1)], False),
+    ],
+)
+def test_fewer_directions_may_be_lost_at_the_first_numbers(ratios, is_lost):
+    numbers = {(f"h.{i}.up", "ParticipationRatio"): [4.0] * 3 for i in range(2)}
+    numbers |= {(f"h.{i + 2}.up", "ParticipationRatio"): x for i, x in enumerate(ratios)}
+    numbers |= {(f"h.{i}.up", "ParameterNorm.bias"): 4.0 for i in range(4)}
+    numbers |= {(f"h.{i}.up", "ParameterRMS.bias"): 1.0 for i in range(4)}
+    assert bool([*rank_collapses(evidence(numbers))]) == is_lost

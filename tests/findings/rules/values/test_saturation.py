@@ -1,7 +1,11 @@
 """Activations at their bounds."""
 
-import numpy as np
+from dataclasses import replace
 
+import numpy as np
+from torch import nn
+
+from taiyi_fx.findings import LayerSettings, attributes_of
 from taiyi_fx.findings.rules.values.saturation import saturated
 from tests.findings.given import evidence
 
@@ -24,3 +28,28 @@ def test_usual_sizes_and_largest_numbers_that_change_are_none():
 def test_a_layer_with_parameters_has_no_bound():
     numbers = {("fc", "OutputRMS"): 1.0, ("fc", "OutputAbsMax"): 1.0, ("fc", "WeightNorm"): 1.0}
     assert [*saturated(evidence(numbers))] == []
+
+
+def test_of_a_tanh_a_lower_size_is_near_its_bound():
+    known = of(0.93)
+    assert [*saturated(known)] == []
+    (found,) = saturated(replace(known, settings={"act": LayerSettings(kind="Tanh")}))
+    assert found.module == "act"
+
+
+def recurrent(largest, **more):
+    known = evidence({("lstm", "OutputAbsMax"): largest}, **more)
+    kinds = attributes_of({"lstm": nn.LSTM(2, 2)})
+    return [*saturated(replace(known, attributes=kinds))]
+
+
+def test_a_recurrent_layer_that_begins_at_its_bound_is_named():
+    (found,) = recurrent(1.0)
+    assert (found.kind, found.module) == ("saturated", "lstm")
+    assert "states" in found.advice
+
+
+def test_one_that_comes_to_it_or_has_no_such_bound_is_none():
+    for largest in (np.linspace(0.5, 1, 40), 1.7):
+        assert recurrent(largest) == []
+    assert recurrent(1.0, steps=range(100, 140)) == []

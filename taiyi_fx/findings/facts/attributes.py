@@ -1,0 +1,53 @@
+"""The settings of modules and the names of their parameters, by which siblings are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+_NO_MATTER = frozenset({"inplace", "training"})
+"""Attributes that change no number, and one that is asked of some classes alone."""
+_OF_MODES = ("Dropout", "BatchNorm")
+_PLAIN = (float, bool, str)
+"""Types of settings: whole numbers are mostly sizes, which differ from stage to stage."""
+
+
+class Attributes(NamedTuple):
+    """The class, settings and parameters of a module.
+
+    Attributes:
+        kind: Its class.
+        settings: Its own settings that are no whole numbers, by name; its mode, if it acts
+            otherwise in training; and the names of its parameters, as ``"parameters"``.
+        features: The number that a linear layer is given, and the one that it returns; else zeros.
+    """
+
+    kind: str
+    settings: Mapping[str, float | bool | str]
+    features: tuple[int, int] = (0, 0)
+
+
+def attributes_of(modules: Mapping[str, Any]) -> dict[str, Attributes]:
+    """The attributes of each module, of which no code is run.
+
+    Args:
+        modules: The modules by name. A run is read without torch, hence `Any`.
+    """
+    return {name: _attributes(module) for name, module in modules.items()}
+
+
+def _attributes(module: Any) -> Attributes:
+    kind = type(module).__name__
+    settings = {
+        name: own
+        for name, own in vars(module).items()
+        if type(own) in _PLAIN and not name.startswith("_") and name not in _NO_MATTER
+    }
+    if any(word in kind for word in _OF_MODES):
+        settings["training"] = module.training
+    has = sorted(name for name, own in module._parameters.items() if own is not None)
+    settings["parameters"] = ", ".join(has)
+    path = f"{type(module).__module__}.{kind}"
+    given, returned = (vars(module).get(f"{way}_features") for way in ("in", "out"))
+    is_linear = type(given) is int and type(returned) is int
+    return Attributes(path, settings, (given, returned) if is_linear else (0, 0))

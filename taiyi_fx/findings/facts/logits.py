@@ -1,0 +1,89 @@
+"""The logits that a loss chooses by, as autograd's notes of it tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from taiyi_fx.findings.facts.autograd import (
+    Uses,
+    axis_of,
+    maker_of,
+    name_of,
+    owner_before,
+    shape_of,
+)
+from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
+
+_BINARY = "BinaryCrossEntropyWithLogits"
+_LAYERS = ("Addmm", "Mm", "Convolution", "Bmm", "UnsafeView")
+_SCALES = ("Mul", "Div", "View", "ToCopy", "Squeeze", "Neg", "Mean", "Sum", "Stack")
+_MEAN = 1
+"""As torch numbers the ways to make one number of all cases."""
+
+
+class Logits(NamedTuple):
+    """The logits that the one cross entropy of a loss is given.
+
+    Attributes:
+        module: The module whose parameters come next before it; empty if it is not known.
+        cases: The number of choices in a batch.
+        classes: The number of classes of each; 2 of a binary one.
+        is_output: True if the module returns them as they are.
+        is_mean: True for the mean over all cases.
+        is_whole: True if the loss is a multiple of it, with no other term.
+    """
+
+    module: str
+    cases: int
+    classes: int
+    is_output: bool
+    is_mean: bool
+    is_whole: bool
+
+
+def logits_of(uses: Uses, parameters: Mapping[int, str]) -> Logits | None:
+    """The logits of the one cross entropy in a loss; None of none, and of several.
+
+    Args:
+        uses: The functions that made the loss.
+        parameters: The module of each parameter, by the parameter's id.
+    """
+    ends = [node for node in uses.nodes if name_of(node) in (*OF_LOGARITHMS, _BINARY)]
+    if len(ends) != 1:
+        return None
+    (end,) = ends
+    node = end if name_of(end) == _BINARY else _log_softmax(end)
+    if node is None:
+        return None
+    shape = shape_of(maker) if (maker := maker_of(node)) is not None else ()
+    is_binary = node is end
+    classes = 2 if is_binary else shape_of(node)[axis_of(node._saved_dim, len(shape_of(node)))]
+    size = 1
+    for n in shape if is_binary else shape_of(node):
+        size *= n
+    return Logits(
+        owner_before(node, parameters),
+        size if is_binary else size // max(classes, 1),
+        classes,
+        maker is not None and name_of(maker) in _LAYERS,
+        end._saved_reduction == _MEAN and end._saved_weight is None,
+        _is_whole(uses, end),
+    )
+
+
+def _log_softmax(end: Any) -> Any:
+    """The softmax that a loss of logarithms is given as it is; else None."""
+    maker = maker_of(end)
+    return maker if maker is not None and name_of(maker) == "LogSoftmax" else None
+
+
+def _is_whole(uses: Uses, end: Any) -> bool:
+    """True if what comes behind it only multiplies it."""
+    node = uses.nodes[0]
+    while node is not end:
+        makers = [other for other, _ in node.next_functions if other is not None]
+        if name_of(node) not in _SCALES or len(makers) != 1:
+            return False
+        node = makers[0]
+    return True

@@ -1,0 +1,57 @@
+"""Views of other sizes that tear the entries of an axis apart, in autograd's graph of a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate
+from operator import mul
+from typing import Any
+
+from taiyi_fx.findings.facts.autograd import Uses, name_of, shape_of
+
+Shape = tuple[int, ...]
+
+_VIEWS = ("View", "UnsafeView", "ReshapeAlias")
+_SAVED = "_saved_self_sym_sizes"
+
+
+def torn_views(uses: Uses) -> Iterator[tuple[Any, Shape, Shape]]:
+    """The views that exchange two sizes, where a transpose was meant: node, sizes before and after.
+
+    A view splits axes and joins them, and keeps their order. Where neither is so, the entries of
+    one axis are filled up with those of another. Not where the first entries are cut off behind it,
+    or sizes differ by one: relative positions are shifted so on purpose.
+
+    Args:
+        uses: The functions that made the loss.
+    """
+    for node in uses.nodes:
+        given = getattr(node, _SAVED, ()) if name_of(node) in _VIEWS else ()
+        made = shape_of(node)
+        is_shift = any(name_of(user) == "Slice" for user, _ in uses.users[id(node)])
+        if given and made and not is_shift and _exchanges(tuple(map(int, given)), made):
+            yield node, tuple(map(int, given)), made
+
+
+def _exchanges(given: Shape, made: Shape) -> bool:
+    """True if two sizes that differ, one after the other, come in the other order."""
+    return any(_is_exchange(a, b) for a, b in _segments(given, made))
+
+
+def _is_exchange(given: Shape, made: Shape) -> bool:
+    """True for ``(a, b)`` and ``(b, a)``, and for ``(a, b * c)`` and ``(b, a, c)``."""
+    if len(given) != 2 or len(made) not in (2, 3):
+        return False
+    (a, joined), (b, second) = given, made[:2]
+    return second == a and joined % b == 0 and abs(a - b) > 1
+
+
+def _segments(given: Shape, made: Shape) -> Iterator[tuple[Shape, Shape]]:
+    """The parts of both shapes between the places that both of them have, without axes of one."""
+    given, made = (tuple(n for n in shape if n != 1) for shape in (given, made))
+    ends = [[*accumulate(shape, mul)] for shape in (given, made)]
+    at = (0, 0)
+    for end in sorted({*ends[0]} & {*ends[1]}):
+        until = ends[0].index(end) + 1, ends[1].index(end) + 1
+        yield given[at[0] : until[0]], made[at[1] : until[1]]
+        at = until

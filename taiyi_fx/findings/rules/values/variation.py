@@ -1,0 +1,62 @@
+"""Inputs of a model, and outputs of modules, that hardly differ from sample to sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.lasting import STEPS
+from taiyi_fx.findings.facts.robust import median
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.rules.values.inputs import is_given_the_batch
+from taiyi_fx.findings.rules.values.ranks import RANK_COLLAPSE
+
+_ALIKE, _MUCH = 1e-4, 1e-2
+"""The share of the mean square that is variance: rows within a percent of each other, and rows that
+a module makes alike by itself."""
+_FEW = 2
+_OF_DATA = (
+    "Look at the data: at how they are scaled and centred, and whether each batch has other samples"
+)
+_OF_IT = (
+    "Look for a large bias or offset before it, for what saturates it, and for units that are all "
+    "alike"
+)
+_INDICES = "Look at the vocabulary and the tokenizer: tokens that are not known are all one index"
+
+
+def alike_rows(evidence: Evidence) -> Iterator[Finding]:
+    """The first module whose rows are all alike, from the start, and indices that are all one."""
+    yield from _of_indices(evidence)
+    before: float | None = None
+    for one in evidence.of_quantity("OutputVariation"):
+        share = median(one.values)
+        if len(one.values) < _FEW or not np.isfinite(share):
+            continue
+        is_alike = bool((one.values <= _ALIKE).all()) and share > 0
+        is_first = before is None and is_given_the_batch(one.module, evidence)
+        if is_alike and (is_first or (before is not None and before >= _MUCH)):
+            text = (
+                f"the rows that {one.module!r} returns differ from each other by "
+                f"{np.sqrt(share):.1e} of their size"
+            )
+            others = {"value": share, "advice": _OF_DATA if is_first else _OF_IT}
+            yield RANK_COLLAPSE.at(one, 0, text, "rows that differ", **others)
+            return
+        before = share
+
+
+def _of_indices(evidence: Evidence) -> Iterator[Finding]:
+    """The first embedding that is given one index alone, where none is given others from step to
+    step, as those of positions are given the same at each.
+    """
+    means = {s.module: s for s in evidence.of_quantity("InputMean")}
+    deviations = [s for s in evidence.of_quantity("InputStd") if s.module in means]
+    same = [s for s in deviations if len(s.values) >= STEPS and not s.values.any()]
+    moves = any(len({*one.values}) > 1 for s in deviations for one in (s, means[s.module]))
+    if same and not moves:
+        text = f"all indices that {same[0].module!r} is given are one and the same"
+        found = {"value": float(means[same[0].module].values[0]), "advice": _INDICES}
+        yield RANK_COLLAPSE.at(same[0], 0, text, "indices that differ", **found)

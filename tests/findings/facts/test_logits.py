@@ -1,0 +1,67 @@
+"""The logits that a loss chooses by."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from taiyi_fx.findings import loss_graph_of, owners_of
+
+MODEL = nn.ModuleDict({"body": nn.Linear(6, 8), "head": nn.Linear(8, 5), "one": nn.Linear(8, 1)})
+X, Y = torch.randn(12, 6), torch.randint(5, (12,))
+ONES = torch.ones(12, 1)
+
+
+def logits(loss):
+    return loss_graph_of(loss, owners_of(dict(MODEL.named_modules()))).logits
+
+
+def made():
+    return MODEL["head"](MODEL["body"](X))
+
+
+def test_a_cross_entropy_says_its_module_cases_and_classes():
+    known = logits(F.cross_entropy(made(), Y))
+    assert known == ("head", 12, 5, True, True, True)
+
+
+def test_a_binary_one_has_two_classes():
+    known = logits(F.binary_cross_entropy_with_logits(MODEL["one"](MODEL["body"](X)), ONES))
+    assert (known.module, known.cases, known.classes, known.is_output) == ("one", 12, 2, True)
+
+
+def test_it_is_known_after_a_backward_too():
+    loss = F.cross_entropy(made(), Y)
+    loss.backward()
+    assert logits(loss).classes == 5
+
+
+@pytest.mark.parametrize(
+    ("loss", "is_output", "is_mean", "is_whole"),
+    [
+        (lambda: F.cross_entropy(made() / 0.07, Y), False, True, True),
+        (lambda: F.cross_entropy(made(), Y, reduction="sum"), True, False, True),
+        (lambda: F.cross_entropy(made(), Y, weight=torch.ones(5)), True, False, True),
+        (lambda: 3 * torch.stack([F.cross_entropy(made(), Y)]).mean() / 7, True, True, True),
+        (lambda: F.cross_entropy(made(), Y) + made().square().mean(), True, True, False),
+        (lambda: F.cross_entropy(made().view(3, 4, 5).flatten(0, 1), Y), True, True, True),
+    ],
+    ids=["temperature", "sum", "weighted", "multiple", "other terms", "rearranged"],
+)
+def test_what_lies_before_and_behind_it_is_told(loss, is_output, is_mean, is_whole):
+    known = logits(loss())
+    assert (known.is_output, known.is_mean, known.is_whole) == (is_output, is_mean, is_whole)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda: F.mse_loss(made(), torch.zeros(12, 5)),
+        lambda: F.cross_entropy(made(), Y) + F.cross_entropy(made(), Y),
+        lambda: F.nll_loss(made().softmax(1).log(), Y),
+        lambda: torch.tensor(1.0),
+    ],
+    ids=["no classes", "two", "logarithms of its own", "no graph"],
+)
+def test_of_none_and_of_several_nothing_is_known(loss):
+    assert logits(loss()) is None

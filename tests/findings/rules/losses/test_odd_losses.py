@@ -1,0 +1,77 @@
+"""Losses of a size that their logits do not explain."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from taiyi_fx.findings import LossGraph
+from taiyi_fx.findings.facts.logits import Logits
+from taiyi_fx.findings.rules.losses.odd_losses import odd_losses
+from tests.findings.given import evidence
+
+CASES, CLASSES = 64, 10
+GUESS = float(np.log(CLASSES))
+USUAL = 1 / CASES / CLASSES**0.5
+"""The gradient's size at the start of a mean."""
+
+
+def found_for(loss, rms=0.1, gradient=USUAL, steps=None, calls=(), **of_logits):
+    logits = Logits("head", CASES, CLASSES, True, True, True)._replace(**of_logits)
+    numbers = {("", "loss"): [loss] * 10}
+    for module in ("head", *calls):
+        numbers |= {(module, "OutputRMS"): [rms] * 10, (module, "OutputAbsMax"): [4 * rms] * 10}
+        numbers |= {(module, "OutputGradRMS"): [gradient] * 10}
+    graphs = {"loss": LossGraph(logits=logits)}
+    return [*odd_losses(replace(evidence(numbers, steps), loss_graphs=graphs))]
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (found_for(GUESS / CASES), "divided by the 64 cases twice"),
+        (found_for(60.0), "may cost"),
+        (found_for(60.0, is_output=False), "may cost"),
+        (found_for(60.0, is_whole=False), "may cost"),
+        (found_for(-5.0, is_whole=False), "below 0"),
+        (found_for(GUESS, gradient=100 * USUAL), "times the largest"),
+    ],
+    ids=["twice", "factor", "temperature", "penalty", "negative", "gradient"],
+)
+def test_what_logits_of_this_size_cannot_cost_is_told(found, words):
+    (one,) = found
+    assert (one.kind, one.severity, one.module) == ("odd_loss", "warning", "")
+    assert words in one.text
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        found_for(GUESS),
+        found_for(0.01, rms=5.0),
+        found_for(20.0, rms=9.0),
+        found_for(GUESS / 4),
+        found_for(GUESS / CASES, is_whole=False),
+        found_for(5.0, is_whole=False),
+        found_for(-1.0, is_whole=False),
+        found_for(GUESS * CASES, is_mean=False),
+        found_for(GUESS, gradient=3 * USUAL),
+        found_for(60.0, steps=range(100, 110)),
+        found_for(60.0, calls=["head@1"]),
+    ],
+    ids=[
+        "a guess",
+        "sure and right",
+        "sure and wrong",
+        "an accumulation",
+        "one term of it",
+        "other terms",
+        "a reward",
+        "a sum",
+        "few of the cases",
+        "later steps",
+        "several calls",
+    ],
+)
+def test_what_they_may_cost_is_none(found):
+    assert found == []

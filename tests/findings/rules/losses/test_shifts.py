@@ -1,0 +1,57 @@
+"""Losses that rise at one step to what an untrained model costs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from taiyi_fx.findings.rules.losses.shifts import shifts
+from tests.findings.given import evidence
+
+RNG = np.random.default_rng(0)
+GUESS = float(np.log(10))
+
+
+def course(at=50, peak=GUESS, lasts=10, n=100, low=0.1):
+    """A loss that falls all the time, but for a rise that fades."""
+    values = np.geomspace(GUESS, low, n) * RNG.uniform(0.9, 1.1, n)
+    if at is not None:
+        fades = np.geomspace(peak, values[at : at + lasts].mean(), lasts)
+        values[at : at + lasts] = np.maximum(values[at : at + lasts], fades)
+    return values
+
+
+def found_for(values, classes=10, more=()):
+    known = evidence({("", "loss"): values, **dict(more)})
+    return [*shifts(replace(known, classes={"loss": classes}))]
+
+
+def test_what_is_lost_at_one_step_is_told_though_the_loss_still_falls():
+    (found,) = found_for(course())
+    assert (found.kind, found.severity, found.step) == ("loss_spike", "warning", 50)
+    assert "an untrained model costs" in found.text
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        course(at=None),
+        course(lasts=1),
+        course(peak=0.9),
+        course(low=1.9),
+        GUESS * np.ones(100),
+        np.linspace(0.3, GUESS, 100),
+    ],
+    ids=["none", "one batch", "a part of it", "hardly learnt", "flat", "little by little"],
+)
+def test_other_courses_are_none(values):
+    assert found_for(values) == []
+
+
+def test_the_first_losses_count_where_no_classes_are_known():
+    (found,) = found_for(100 * course(peak=GUESS * 1.2), classes=0)
+    assert found.step == 50
+
+
+def test_players_of_a_game_may_win_and_lose():
+    assert found_for(course(), more={("discriminator.0", "OutputRMS"): 1.0}) == []

@@ -1,0 +1,40 @@
+"""Losses that fall to nothing at once."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from taiyi_fx.findings.rules.losses.trivial import trivial_losses
+from tests.findings.given import evidence
+
+GUESS = float(np.log(10))
+
+
+def found_for(values, classes=10, steps=None):
+    known = evidence({("", "loss"): values}, steps)
+    return [*trivial_losses(replace(known, classes={"loss": classes}))]
+
+
+def falling(until, n=100, end=1e-4):
+    return np.geomspace(GUESS, end, until).tolist() + [end] * (n - until)
+
+
+def test_a_loss_that_is_nothing_after_few_steps_is_told():
+    (found,) = found_for(falling(12))
+    assert (found.kind, found.severity, found.module) == ("trivial_loss", "warning", "")
+    assert found.step < 12
+
+
+@pytest.mark.parametrize(
+    "values",
+    [falling(40), falling(12, end=0.01), falling(12, n=20), [1e-4] * 100, [*falling(12), 1.0]],
+    ids=["slower", "not to nothing", "few", "trained before", "rises again"],
+)
+def test_what_is_learnt_in_some_time_is_none(values):
+    assert found_for(values) == []
+
+
+def test_of_no_classes_and_of_later_steps_nothing_is_known():
+    assert found_for(falling(12), classes=0) == []
+    assert found_for(falling(12), steps=range(500, 600)) == []

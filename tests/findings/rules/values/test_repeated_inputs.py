@@ -1,0 +1,66 @@
+"""Batches that are handed out again and again."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import taiyi_fx
+from taiyi_fx.findings.rules.values.repeated_inputs import repeated_inputs
+from tests.findings.given import evidence
+
+RNG = np.random.default_rng(0)
+DRAWN = RNG.uniform(0.9, 1.1, 40)
+
+
+def found_for(values, steps=None, quantities=("InputRMS",)):
+    numbers = {("0", name): values for name in quantities}
+    return [*repeated_inputs(evidence({**numbers, ("1", "InputRMS"): np.ones(len(values))}, steps))]
+
+
+def same_from(i, values=DRAWN):
+    return np.where(np.arange(len(values)) < i, values, values[i])
+
+
+def test_a_size_that_stays_to_the_last_bit_is_told_from_the_step_on():
+    (found,) = found_for(same_from(25))
+    assert (found.kind, found.severity, found.module) == ("repeated_input", "warning", "0")
+    assert found.step == 25
+
+
+def test_indices_are_known_by_their_mean_and_deviation():
+    (found,) = found_for(same_from(25), quantities=("InputMean", "InputStd"))
+    assert (found.module, found.step) == ("0", 25)
+    assert found_for(same_from(25), quantities=("InputMean",)) == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [DRAWN, np.ones(40), same_from(38), np.resize(DRAWN[:4], 40), 1 - 1e-9 * np.arange(40)],
+    ids=["drawn", "the whole data set", "twice", "in order", "nearly"],
+)
+def test_others_are_none(values):
+    assert found_for(values) == []
+
+
+def test_each_twentieth_step_may_come_to_the_same_batch():
+    epoch = RNG.uniform(0.9, 1.1, 20)
+    steps = [*range(40), *range(60, 200, 20)]
+    values = epoch[np.array(steps) % 20]
+    assert found_for(values, steps) == []
+    stays = np.where(np.array(steps) < 60, RNG.uniform(0.9, 1.1, len(steps)), 1.0)
+    (found,) = found_for(stays, steps)
+    assert found.step == 60
+
+
+@pytest.mark.parametrize("is_anew", [True, False])
+def test_an_embedding_that_is_given_the_same_tokens_is_told(is_anew):
+    torch.manual_seed(0)
+    watched = taiyi_fx.instrument(nn.Sequential(nn.Embedding(50, 4), nn.Linear(4, 50)))
+    ids = torch.randint(50, (8, 6))
+    for step in range(40):
+        ids = torch.randint(50, (8, 6)) if is_anew or step < 20 else ids
+        watched(ids).square().mean().backward()
+        watched.monitor.track(step)
+    kinds = [found.kind for found in watched.monitor.findings]
+    assert ("repeated_input" in kinds) != is_anew

@@ -1,0 +1,66 @@
+"""Rows and indices that hardly differ."""
+
+import numpy as np
+import pytest
+
+from taiyi_fx.findings.rules.values.variation import alike_rows
+from tests.findings.given import evidence
+
+NAMES = ("0", "1", "2", "3")
+
+
+def rows(**shares):
+    usual = dict.fromkeys(NAMES, 0.2) | {name[1:]: share for name, share in shares.items()}
+    numbers = {(name, "OutputVariation"): [share] * 3 for name, share in usual.items()}
+    return [*alike_rows(evidence(numbers))]
+
+
+def test_a_model_that_is_given_all_the_same_is_told_at_its_first_module():
+    (found,) = rows(_0=1e-6, _1=1e-5, _2=1e-5)
+    assert (found.kind, found.severity, found.module) == ("rank_collapse", "warning", "0")
+    assert "1.0e-03 of their size" in found.text
+    assert "data" in found.advice
+
+
+def test_a_module_that_makes_rows_alike_is_named():
+    (found,) = rows(_2=1e-6, _3=1e-7)
+    assert found.module == "2"
+    assert "offset" in found.advice
+
+
+@pytest.mark.parametrize(
+    "found",
+    [rows(), rows(_1=1e-3), rows(_1=5e-3, _2=5e-5), rows(_0=np.nan, _1=0.3), rows(_1=0.0)],
+    ids=["usual", "a percent", "little by little", "of one row", "zeros elsewhere"],
+)
+def test_rows_that_differ_are_none(found):
+    assert found == []
+
+
+def indices(**of):
+    numbers = {}
+    for name, (mean, deviation) in of.items():
+        numbers |= {(name, "InputMean"): mean, (name, "InputStd"): deviation}
+    return [*alike_rows(evidence(numbers))]
+
+
+DRAWN = np.random.default_rng(0).uniform(10, 20, 40)
+
+
+def test_one_index_alone_is_told_beside_positions():
+    (found,) = indices(words=(3.0, 0.0), places=(15.5, 9.2))
+    assert (found.module, found.value) == ("words", 3.0)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        indices(words=(DRAWN, DRAWN), places=(15.5, 9.2)),
+        indices(words=(DRAWN, DRAWN), kinds=(0.0, 0.0)),
+        indices(label=(DRAWN, 0.0)),
+        indices(places=(15.5, 9.2)),
+    ],
+    ids=["tokens", "beside tokens", "of one sample", "positions alone"],
+)
+def test_indices_that_differ_are_none(found):
+    assert found == []
