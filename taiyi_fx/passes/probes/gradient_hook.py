@@ -153,21 +153,23 @@ def give_one_of(
         take(g)
 
 
-def fold_gradient(groups: tuple[SlotGroup, ...], g: Tensor, place: Any = None) -> None:
+def fold_gradient(groups: tuple[SlotGroup, ...], g: Tensor | None, place: Any = None) -> None:
     """Folds a gradient into slots at once, or with the next ones of the same tensor.
 
     Args:
         groups: The reductions and slots that take it.
-        g: The gradient.
+        g: The gradient; None if a backward brought none.
         place: Says which tensor it is of; None for that of the hook that runs.
     """
     _fold_or(_fold_now, groups, g, place)
 
 
 def _fold_or(
-    take: Callable[..., None], groups: tuple[SlotGroup, ...], g: Tensor, *place: Any
+    take: Callable[..., None], groups: tuple[SlotGroup, ...], g: Tensor | None, *place: Any
 ) -> None:
     """Gives a gradient to a function, or folds it where the compiler traces the backward pass."""
+    if g is None:  # a backward behind it brought none
+        return
     if torch.compiler.is_compiling():  # under compiled autograd
         if not is_batch(g, groups):
             fold(g, groups)

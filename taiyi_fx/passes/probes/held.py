@@ -20,6 +20,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterable
+from itertools import compress
 from typing import Any, Protocol
 
 import torch
@@ -90,20 +91,27 @@ class Held:
         # The last arrangements: nearly always the next ones are the same.
         self._arranged: dict[int, Arrangement] = {}
 
-    def takes(self, x: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
-        """Holds a tensor if it is small and of the kind that is measured together."""
+    def takes(self, x: Tensor, groups: tuple[SlotGroup, ...], *, stays: bool = True) -> bool:
+        """Holds a tensor if it is small and of the kind that is measured together.
+
+        Args:
+            x: The tensor.
+            groups: The reductions and slots that take it.
+            stays: False if it may be changed in the meantime: a copy is held.
+        """
         if x.numel() > SMALL or type(x) is not Tensor or x.dtype is not torch.float32:
             return False
         if not x.is_cpu or x.is_neg() or x.layout is not torch.strided or x.is_nested:
             return False
-        if x._is_view() and x.untyped_storage().nbytes() > _LARGEST:
+        if stays and x._is_view() and x.untyped_storage().nbytes() > _LARGEST:
             return False
         if x.is_inference():  # which has no version
             return False
         # Its autograd graph, which may hold much more than a megabyte, is not held with it.
         held = x.detach() if x.requires_grad else x
+        held = held if stays else held.clone()
         self.tensors.append(held)
-        self.versions.append(x._version)
+        self.versions.append(held._version)
         self.groups.append(groups)
         if len(self.tensors) >= MOST:
             self.measure()
@@ -159,7 +167,13 @@ class Held:
     def _measure_all(
         self, tensors: list[Tensor], versions: list[int], groups: list[tuple[SlotGroup, ...]]
     ) -> None:
-        are_changed = [*map(_version_of, tensors)] != versions
+        try:
+            are_changed = [*map(_version_of, tensors)] != versions
+        except AttributeError:  # a builtin held None: backward brought no gradient
+            there = [x is not None for x in tensors]
+            tensors, groups = [*compress(tensors, there)], [*compress(groups, there)]
+            versions = [*compress(versions, there)]
+            are_changed = True
         if are_changed or _are_batches_here() or min(map(address_of, tensors), default=LOW) < LOW:
             tensors, groups = self._sound(tensors, versions, groups)
         try:
@@ -234,7 +248,7 @@ class Held:
         hook = turn.hook
         try:
             for g in turn.gradients:
-                if is_batch(g, hook.groups):
+                if g is None or is_batch(g, hook.groups):
                     continue
                 if g._version != hook.version:
                     raise RuntimeError(_CHANGED)

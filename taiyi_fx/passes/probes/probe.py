@@ -172,8 +172,15 @@ class Probe:
             if type(tensor) is not Tensor and is_dressed(tensor):  # a call less
                 with unseen_by_classes(tensor):
                     fold(tensor.detach(), groups)
-            elif room is None or not self.stays or not room.takes(tensor, groups):
+            elif room is None or not self._holds(room, tensor, groups):
                 fold(tensor, groups)
+
+    def _holds(self, room: Held, tensor: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
+        try:
+            return room.takes(tensor, groups, stays=self.stays)
+        except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
+            fail_all(groups, error)
+            return True
 
     def _read_call(self, value: Any, given: Any) -> None:
         for _, groups in self.call_slots:
@@ -278,9 +285,10 @@ class Probe:
 
     def _fast_but_for_uses(self) -> Callable[..., Any]:
         read, tapped = self._read_values, self._with_gradients_read
-        if self.stays and len(self._values) == 1:
+        if len(self._values) == 1:
             ((pick, groups, room),) = self._values
-            read = _holding(groups, room, read) if pick is None and room is not None else read
+            if pick is None and room is not None:
+                read = _holding(groups, room, read, stays=self.stays)
         is_alone = self.is_inside and self.is_fresh and not self.pair_slots
         if is_alone and len(self._gradient_hooks) == 1:
             ((pick, hook),) = self._gradient_hooks
@@ -336,9 +344,9 @@ class Probe:
 
 
 def _holding(
-    groups: tuple[SlotGroup, ...], room: Held, general: Callable[[Any], None]
+    groups: tuple[SlotGroup, ...], room: Held, general: Callable[[Any], None], *, stays: bool
 ) -> Callable[..., None]:
-    """Holds a value that nothing changes; other cases go to the general function."""
+    """Holds a value, or a copy if it may be changed; other cases go to the general function."""
     tensors = room.tensors
     hold, hold_version, hold_groups = tensors.append, room.versions.append, room.groups.append
 
@@ -354,10 +362,11 @@ def _holding(
         ):
             try:
                 held = value.detach()  # without its graph
+                held = held if stays else held.clone()
             except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
                 fail_all(groups, error)
                 return
-            hold_version(value._version)
+            hold_version(held._version)
             hold_groups(groups)
             hold(held)
         else:

@@ -1,5 +1,6 @@
 """Small tensors wait for each other, and are read as if they had not."""
 
+import contextlib
 import gc
 import weakref
 
@@ -87,7 +88,7 @@ def test_nothing_waits_when_backward_is_over(monkeypatch):
     loss.backward()
     del loss
     gc.collect()
-    assert len(alive) == 11  # the model's own input does not wait: its owner may change it
+    assert len(alive) == 12
     assert all(ref() is None for ref in alive)
 
 
@@ -119,6 +120,62 @@ def test_a_backward_that_fails_leaves_nothing_to_the_next_step():
     probed(x).square().sum().backward()
     probed.monitor.track(1)
     assert recorded(probed.monitor, 1) == pytest.approx(expected, rel=2e-6)
+
+
+def test_what_may_be_changed_while_it_waits_is_read_as_it_was():
+    """The owner of an input writes the next batch into it before backward ends."""
+    model, x = deep(), torch.randn(5, 8)
+    expected = seen(model, x)
+    probed = taiyi_fx.instrument(model, {"Linear": ["InputSndNorm"]})
+    for step in range(2):  # a careful forward and a fast one
+        given = x.clone()
+        probed(given)
+        given.fill_(7)
+        probed.monitor.track(step)
+        for (module, quantity), value in recorded(probed.monitor, step).items():
+            assert value == pytest.approx(expected[module, quantity], rel=2e-6)
+
+
+def test_a_copy_that_cannot_be_made_is_told(monkeypatch):
+    def takes(*args, **kwargs):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(Held, "takes", takes)
+    probed = taiyi_fx.instrument(deep(2), {"0": ["InputSndNorm"]})
+    probed(torch.randn(6, 8)[:5])
+    with pytest.warns(taiyi_fx.MonitorWarning, match="no room"):
+        probed.monitor.track(0)
+
+
+class WithoutGradient(torch.autograd.Function):
+    """The identity; its backward brings no gradient."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        return None
+
+
+@pytest.mark.parametrize("keeps_graph", [False, True])
+def test_a_backward_that_brings_no_gradient_leaves_other_readings(keeps_graph):
+    """A builtin holds what it is given, also None."""
+    model = deep()
+    probed = taiyi_fx.instrument(model, CFG)
+    for step in range(5):
+        y = probed(torch.randn(5, 8))
+        y = WithoutGradient.apply(y) if step in (0, 4) else y
+        y.square().sum().backward(retain_graph=keeps_graph)
+        with pytest.warns() if step in (0, 4) else contextlib.nullcontext():
+            probed.monitor.track(step)
+    for step, quantities in enumerate([CFG["Linear"][:1], *3 * [CFG["Linear"]]]):
+        values = recorded(probed.monitor, step)
+        assert {quantity for _, quantity in values} == {*quantities}
+        assert len(values) == 6 * len(quantities)
+    assert recorded(probed.monitor, 4).keys() == recorded(probed.monitor, 0).keys()
+    assert "no gradient reached it" in str(probed.monitor.missing)
 
 
 def test_what_was_changed_in_place_while_it_waited_is_told():
@@ -220,7 +277,7 @@ def test_the_graph_does_not_wait_with_a_tensor():
     probed = taiyi_fx.instrument(deep(), {"Linear": ["InputSndNorm"]})
     probed(torch.randn(5, 8))
     waiting = probed.monitor._tracker._table.board.held.tensors
-    assert len(waiting) == 5
+    assert len(waiting) == 6
     assert all(x.grad_fn is None for x in waiting)
 
 

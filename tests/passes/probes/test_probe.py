@@ -23,6 +23,9 @@ def test_a_gradient_probe_returns_the_value_and_folds_its_gradient():
     (y * torch.tensor([1.0, 2.0, 2.0])).sum().backward()
     assert torch.equal(x.grad, torch.tensor([2.0, 4.0, 4.0]))
     assert gradient.state[0] == 3
+    assert value.state is None  # it waits for others
+    probe.board.measure()
+    probe.board.held.settle()
     assert value.state[0] == pytest.approx((2 * x).norm().item())
 
 
