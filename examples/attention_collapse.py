@@ -83,8 +83,8 @@ def main(steps: int = STEPS, *, is_right: bool = False) -> list[taiyi_fx.Finding
     for step in range(steps):
         seen = text[torch.randint(len(text) - LENGTH, (BATCH, 1)) + torch.arange(LENGTH + 1)]
         loss = F.cross_entropy(watched(seen[:, :-1]).flatten(0, 1), seen[:, 1:].flatten())
-        loss.backward()
         watched.monitor.log("loss", loss)
+        loss.backward()
         watched.monitor.track(step)
         optimizer.step()
         optimizer.zero_grad()

@@ -54,8 +54,8 @@ def main(steps: int = STEPS, *, balance: float = 0.0) -> list[taiyi_fx.Finding]:
     for step in range(steps):
         x = torch.randn(BATCH, WIDTH) + 1  # data have a mean, which a router can follow
         loss = F.mse_loss(watched(x), (x @ teacher).sin())
-        (loss + balance * (first.imbalance + second.imbalance)).backward()
         watched.monitor.log("loss", loss)
+        (loss + balance * (first.imbalance + second.imbalance)).backward()
         watched.monitor.track(step)
         optimizer.step()
         optimizer.zero_grad()

@@ -75,8 +75,8 @@ def learn(
 ) -> float:
     """One step; returns its loss."""
     loss = F.cross_entropy(probed(seen[:, :-1]).flatten(0, 1), seen[:, 1:].flatten())
-    loss.backward()
     probed.monitor.log("loss", loss)
+    loss.backward()
     probed.monitor.track(step)
     optimizer.step()
     optimizer.zero_grad()

@@ -42,8 +42,8 @@ def trained(dtype: torch.dtype, steps: int) -> tuple[list[float], taiyi_fx.Monit
     for step in range(steps):
         x = torch.randn(64, 32)
         loss = distance(probed, teacher, x)
-        loss.backward()
         probed.monitor.log("loss", loss)
+        loss.backward()
         probed.monitor.track(step)
         optimizer.step()
         optimizer.zero_grad()
