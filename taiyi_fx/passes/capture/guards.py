@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.compiler import is_compiling
 from torch.nn.modules import module as torch_module
 
 from taiyi_fx.passes.capture.values import SIMPLE
@@ -172,7 +173,7 @@ class BoundGuards:
             found = owner.get(name, MISSING)
             if found is not value and not _agrees(found, value):
                 return False
-        if torch.compiler.is_compiling():
+        if is_compiling():
             # For each module that is compared itself, the compiler adds a guard written in Python.
             found = (_numbers(module._modules.values()) for module, _, _ in self.children)
             return _answer(self.settings) and self.parts == ";".join(found)

@@ -6,7 +6,7 @@ import weakref
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, is_grad_enabled
 from torch._guards import TracingContext
 from torch.nn import Parameter
 
@@ -121,7 +121,7 @@ class CompiledProbes:
         why = self._why_not(value, y, aliasing)
         if why is not None:
             self._note(reader, why)
-        if why is not None or not y.requires_grad or not torch.is_grad_enabled():
+        if why is not None or not y.requires_grad or not is_grad_enabled():
             return value
         board = self.board
         trace, where = _trace_here(board.key, board.is_within)

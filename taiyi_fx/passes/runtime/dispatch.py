@@ -88,9 +88,9 @@ class Dispatcher(ForwardOverride):
             self.before_python()
         if graph is None:
             return self.original_forward()(*args, **kwargs)
-        function = graph.function(mode)
         if torch.compiler.is_compiling():
-            return function(self.module, *args, **kwargs)
+            return graph.compiled(mode, self.run.due_key)(self.module, *args, **kwargs)
+        function = graph.function(mode)
         try:
             return function(self.module, *args, **kwargs)
         except BaseException as error:  # noqa: BLE001 - raised again

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
 from torch import fx, nn
+from torch.compiler import is_compiling
 
 from taiyi_fx.passes.capture.captured import CapturedGraph
 from taiyi_fx.passes.capture.lookup import in_class
@@ -77,7 +77,7 @@ class GuardedGraph(ProbedGraph):
 
     def guards_pass(self) -> bool:
         """True if the graph now computes the same as the model's Python."""
-        if torch.compiler.is_compiling():
+        if is_compiling():
             # The rest is checked once, while the compiler traces, and not at each call.
             return self.guards.values_hold() and _ran_the_same(self.key)
         return self.guards.hold()
@@ -85,7 +85,7 @@ class GuardedGraph(ProbedGraph):
     def function(self, mode: Mode | None) -> Forward:
         """The graph as a function that makes the due readings; an observer follows it."""
         observer = self.run.observer
-        if observer is None or mode is None or torch.compiler.is_compiling():
+        if observer is None or mode is None:
             return super().function(mode)
         starts = self.count_calls()
         probed, context = self.probed_graph(mode, starts), self.context(mode)

@@ -7,7 +7,6 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
 from torch import fx, nn
 from torch._C import _len_torch_function_stack
 
@@ -76,19 +75,26 @@ class ProbedGraph:
 
         Without a mode it makes none: only the edits are in it.
         """
-        if torch.compiler.is_compiling():
-            return self._compiled(mode, self._count_compiled_calls() if mode else ())
         starts = self.count_calls() if mode and self._calls else ()
         place = mode, self.run.due_key if mode else "", starts, _len_torch_function_stack() > 0
         if place not in self._made:
             self._made[place] = self.made(mode, starts)
         return self._made[place]
 
-    def _compiled(self, mode: Mode | None, starts: Starts) -> Forward:
+    def compiled(self, mode: Mode | None, due_key: str) -> Forward:
+        """The same for code that is being compiled.
+
+        Args:
+            mode: The mode of the readings.
+            due_key: The name of the due readings. Of two ways to one object, as of this graph and
+                its caller to their run, the compiler checks at each call that they are one, in
+                Python.
+        """
+        starts = self._count_compiled_calls() if mode else ()
         # The compiler sees an attribute that was set while it traced, but not a new entry of a
         # dictionary that it has read before.
         counts = "_".join(f"{i}x{count}" for i, count in starts)
-        place = f"compiled_{self.version}_{mode}_{self.run.due_key}_{counts}"
+        place = f"compiled_{self.version}_{mode}_{due_key}_{counts}"
         _make_compiled(self.key, mode, starts, place)
         return getattr(self, place)
 

@@ -41,6 +41,7 @@ def calls_of(module, sites, plan):
 
 
 def norms(table, site):
+    table.measure()
     table.board.held.settle()
     slots = table.at("train", site, 0)
     return {r.site.port: None if s.state is None else float(s.state[0]) for r, s in slots.items()}

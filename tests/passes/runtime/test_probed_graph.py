@@ -16,6 +16,7 @@ def call_of(layer):
 
 
 def norm_of(table, call):
+    table.measure()
     table.board.held.settle()
     slots = table.at("train", "fc", call)
     return next(float(s.state[0]) for r, s in slots.items() if r.site.port == "output")
