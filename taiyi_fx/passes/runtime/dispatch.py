@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import nn
-from torch.compiler import is_compiling
 
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.override import ForwardOverride
@@ -51,7 +51,7 @@ class Dispatcher(ForwardOverride):
         forward, functions, run = super().original_forward(), self.functions, self.run
         if functions is None or not functions.are_watched():
             return forward
-        if is_compiling():
+        if torch.compiler.is_compiling():
             functions.refuse_in_compiled_code()
             return forward
         return functions.around(forward, run.mode_here())
@@ -69,10 +69,10 @@ class Dispatcher(ForwardOverride):
         run, board = self.run, self.board
         mode = run.mode_here()
         if mode is None and not (self.changes_values and (run.is_here or run.is_run_again)):
-            is_plain = run.is_here or is_compiling()
+            is_plain = run.is_here or torch.compiler.is_compiling()
             forward = self.original_forward() if is_plain else self.forward_of_caller()
             return forward(*args, **kwargs)
-        if mode is None or board.is_open or not is_compiling():
+        if mode is None or board.is_open or not torch.compiler.is_compiling():
             return self._read(mode, args, kwargs)
         board.is_open = True
         try:
@@ -88,7 +88,7 @@ class Dispatcher(ForwardOverride):
             self.before_python()
         if graph is None:
             return self.original_forward()(*args, **kwargs)
-        if is_compiling():
+        if torch.compiler.is_compiling():
             return graph.compiled(mode, self.run.due_key)(self.module, *args, **kwargs)
         function = graph.function(mode)
         try:
