@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
+import torch
 from torch import nn
-from torch.compiler import is_compiling
 
 from taiyi_fx.passes.module_tree import modules_of
 
@@ -45,7 +45,7 @@ class ForwardOverride:
         """
         if self.below is not None:
             return self.below
-        if is_compiling():  # which cannot look into what classes hold
+        if torch.compiler.is_compiling():  # which cannot look into what classes hold
             kind, at = type(self.module), self._held_by
             forward = kind.forward if at is None else kind.__mro__[at].__dict__["forward"]
             return functools.partial(forward, self.module)
