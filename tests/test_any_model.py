@@ -717,6 +717,38 @@ def test_a_call_that_fails_and_that_the_model_catches_is_none(part: nn.Module, r
     assert read(probed)[read_first, "InputSndNorm"] == pytest.approx(norm(both), rel=1e-5)
 
 
+class Halves(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x, y):
+        return self.b(self.a(x).relu() + y)
+
+
+class TriesHalves(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Halves()
+
+    def forward(self, x):
+        try:
+            return self.part(100 * x, x[:, :3])
+        except RuntimeError:
+            return self.part(x, x)
+
+
+def test_what_was_read_in_a_call_that_fails_half_way_does_not_count():
+    probed = instrumented(TriesHalves(), CFG)
+    for step, n in enumerate((2, 3, 2)):
+        probed(data(n)).sum().backward()
+        tracked(probed, step)
+        assert read(probed, step)["part.a", "InputSndNorm"] == pytest.approx(
+            norm(data(n)), rel=1e-5
+        )
+        assert {name for name, _ in read(probed, step)} == {"part.a", "part.b"}
+
+
 def test_a_profiler_around_it_all_changes_nothing_and_is_left_in_place():
     def trained(model: nn.Module) -> list[Any]:
         for n in (2, 3):

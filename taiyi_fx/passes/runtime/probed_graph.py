@@ -14,7 +14,7 @@ from taiyi_fx.passes.capture.marks import enter, leave, pack, unpack
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.override import entry_of, forward_of_class
 from taiyi_fx.passes.probes.compiling import body_under_way, constant_when_compiled
-from taiyi_fx.passes.probes.modes import are_modes_on
+from taiyi_fx.passes.probes.modes import are_modes_on, unseen
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.emit import OWN
@@ -153,7 +153,9 @@ class ProbedGraph:
 
         A forward makes each call once.
         """
-        self.table.board.held.measure()
+        held = self.table.board.held
+        held.measure()
+        unseen(held.settle)
         before = dict(self.table.before)
         for name, (calls, made) in zip(self._names, self._calls, strict=True):
             calls.count -= made
