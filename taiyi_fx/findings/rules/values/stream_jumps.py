@@ -109,7 +109,7 @@ def _beyond_all(step: _Step, times: float, evidence: Evidence) -> Iterator[Findi
 
 
 def _parts(step: _Step, evidence: Evidence) -> tuple[Sequence[Watched], str]:
-    """What is added to what the norm before is given, as far as it is known, and its name.
+    """The outputs that are added to what the norm before is given, as far as known, in words too.
 
     Not all modules between need be: some may run before what is added, and others be within it.
     """
