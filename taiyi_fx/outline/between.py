@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from taiyi_fx.outline.items import Edge, Outline
 
@@ -18,9 +18,7 @@ def functions_before(outline: Outline, module: str) -> list[str]:
         Their names, in the order of execution; none if the outline does not show the module.
     """
     items = outline.items
-    into: dict[int, list[Edge]] = {}
-    for edge in outline.edges:
-        into.setdefault(edge.target, []).append(edge)
+    into = _edges_into(outline)
     level = [*_shown(outline, module)]
     found = set[int]()
     while level:
@@ -28,6 +26,36 @@ def functions_before(outline: Outline, module: str) -> list[str]:
         level = [i for i in new if items[i].kind in ("op", "plumbing") and not items[i].module]
         found.update(level)
     return [items[i].label for i in sorted(found) if items[i].kind == "op"]
+
+
+def modules_before(outline: Outline, module: str, known: Collection[str]) -> set[str]:
+    """The nearest of some modules, on each way to what a module is given.
+
+    Args:
+        outline: The model.
+        module: The module's name in records, with its call.
+        known: The names of modules, of which those on the ways to it are wanted.
+
+    Returns:
+        Their names: what it is given is made of what they return, of the model's inputs and of
+        parameters; none if the outline does not show the module.
+    """
+    into = _edges_into(outline)
+    level, seen = [*_shown(outline, module)], set[int]()
+    found = set[str]()
+    while level:
+        new = {edge.source for i in level for edge in into.get(i, ())} - seen
+        seen |= new
+        found |= {name for i in new if (name := outline.items[i].module) and name in known}
+        level = [i for i in new if outline.items[i].module not in found]
+    return found
+
+
+def _edges_into(outline: Outline) -> dict[int, list[Edge]]:
+    into: dict[int, list[Edge]] = {}
+    for edge in outline.edges:
+        into.setdefault(edge.target, []).append(edge)
+    return into
 
 
 def shape_before(outline: Outline, module: str) -> str:

@@ -6,7 +6,7 @@ import functools
 from dataclasses import replace
 
 from taiyi_fx.findings import Evidence
-from taiyi_fx.outline.between import functions_before, shape_before
+from taiyi_fx.outline.between import functions_before, modules_before, shape_before
 from taiyi_fx.outline.items import Outline
 from taiyi_fx.outline.order import execution_order
 
@@ -18,6 +18,7 @@ def with_outline(evidence: Evidence, outline: Outline | None) -> Evidence:
     return replace(
         evidence,
         before_module=functools.partial(functions_before, outline),
+        modules_before=functools.partial(modules_before, outline),
         shape_before=functools.partial(shape_before, outline),
         order=tuple(execution_order(outline)),
     )

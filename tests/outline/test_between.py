@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.outline.between import functions_before, shape_before
+from taiyi_fx.outline.between import functions_before, modules_before, shape_before
 
 
 class Net(nn.Module):
@@ -37,6 +37,13 @@ def test_of_two_ways_to_a_module_both_are_named(outline):
 @pytest.mark.parametrize("module", ["a", "other"])
 def test_there_are_none_before_the_first_module_and_before_an_unknown_one(outline, module):
     assert functions_before(outline, module) == []
+
+
+def test_the_nearest_of_known_modules_are_found_through_functions_and_other_modules(outline):
+    assert modules_before(outline, "c", {"a", "b", "c"}) == {"a", "b"}
+    assert modules_before(outline, "c", {"", "a"}) == {"a"}
+    assert modules_before(outline, "a", {"a", "b"}) == set()
+    assert modules_before(outline, "other", {"a"}) == set()
 
 
 def test_the_shape_of_what_a_module_is_given_is_known_if_it_is_one(outline):

@@ -43,6 +43,7 @@ def test_modules_come_in_the_order_of_execution_with_the_shapes_that_they_are_gi
     assert [*known.modules] == ["blocks.2.up", "blocks.2.down", "head"]
     assert known.shape_before("head") == "3×8"
     assert known.before_module("head") == []
+    assert known.modules_before("head", ["blocks.2.down"]) == {"blocks.2.down"}
 
 
 def test_without_an_outline_evidence_stays_as_it_is():

@@ -31,6 +31,10 @@ def _unknown(module: str) -> Sequence[str]:
     return ()
 
 
+def _none_known(module: str, known: Collection[str]) -> Collection[str]:
+    return ()
+
+
 def _unknown_shape(module: str) -> str:
     return ""
 
@@ -44,6 +48,8 @@ class Evidence:
         reasons: The reasons for series that have no values.
         before_module: Takes a module to the functions that make what it is given from what other
             modules return; it is asked of a module that is to be named alone.
+        modules_before: Takes a module, and the names of some, to the nearest of these on each way
+            to what it is given; none if it is not known. It is asked likewise.
         shape_before: Takes a module to the shape of what it is given; empty if it is not known.
         order: The names of modules in the order of execution, as far as an outline shows them.
         squashed: The function whose values a loss squashes again, by the loss's name.
@@ -77,6 +83,7 @@ class Evidence:
     series: tuple[Watched, ...]
     reasons: Reasons = field(default_factory=dict)
     before_module: Callable[[str], Sequence[str]] = _unknown
+    modules_before: Callable[[str, Collection[str]], Collection[str]] = _none_known
     shape_before: Callable[[str], str] = _unknown_shape
     order: Sequence[str] = ()
     squashed: Mapping[str, str] = field(default_factory=dict)
@@ -142,6 +149,15 @@ class Evidence:
             for name, (steps, values) in found.items()
         )
         return Evidence.of(every, reasons)
+
+    def made_by(self, module: str) -> str:
+        """The functions that make what a module is given, as the end of a sentence."""
+        names = [f"`{name}`" for name in dict.fromkeys(self.before_module(module))]
+        if not names:
+            return ""
+        many = len(names) > 1
+        listed = " and ".join([", ".join(names[:-1]), names[-1]] if many else names)
+        return f"; the operation{'s' * many} {listed} between them make{'s' * (not many)} it"
 
     @functools.cached_property
     def modules(self) -> dict[str, int]:

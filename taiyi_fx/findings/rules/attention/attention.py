@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import STEPS, mostly, since
-from taiyi_fx.findings.facts.robust import median
+from taiyi_fx.findings.facts.robust import median, smooth
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
@@ -15,6 +18,8 @@ _FIRST = 5
 """Numbers from which the usual one is known."""
 _FALL, _NONE = 0.15, 0.02
 """Of the entropy in the beginning, or of what half of the others have; and what is nothing."""
+_LEAVES = 1.5
+"""Times the bound of an entropy that has fallen, from which it is none any more."""
 _SHARP = 30.0
 """Logits by which all heads of a layer look at one key; those that do so on purpose need fewer."""
 _FEW, _PEAKED, _BEGINS, _APART = 2, 0.5, 10.0, 8.0
@@ -79,24 +84,24 @@ def attention_collapses(evidence: Evidence) -> Iterator[Finding]:
     for one in every:
         usual = max(median(one.values[:_FIRST]), _of_others(one, every))
         logits = largest.get(one.module)
-        is_so = one.values <= max(_FALL * usual, _NONE)
+        is_so = _stays_below(max(_FALL * usual, _NONE), one)
         is_sharp = logits is None or median(logits.last_half) >= _SHARP
         has_collapsed = mostly(is_so) and is_sharp
         if not has_collapsed and one.module not in sinks and _begins_sharp(one, every, largest):
-            is_so = one.values <= max(_PEAKED * usual, _NONE)
+            is_so = _stays_below(max(_PEAKED * usual, _NONE), one)
         elif not has_collapsed:
             continue
         if not mostly(is_so) or not one.values.any():  # of a single key it is 0
             continue
-        i = since(is_so)
+        i, value = since(is_so), median(one.last_half)
         by = "" if logits is None else f", by logits of up to {logits.values[-1]:.3g}"
         text = (
             f"step {one.steps[i]}: the queries of {one.module!r} look at one key each from here "
-            f"on{by}: the entropy of their weights is {one.values[-1]:.2g}"
+            f"on{by}: the entropy of their weights is {value:.2g}"
         )
         expected = f"near {usual:.3g}" if usual > _NONE else "well above 0"
         others = {
-            "value": float(one.values[-1]),
+            "value": value,
             "severity": "alert" if has_collapsed else "warning",
         }
         yield ATTENTION_COLLAPSE.at(one, i, text, expected, **others)
@@ -119,6 +124,17 @@ def attention_logit_growths(evidence: Evidence) -> Iterator[Finding]:
             f"{value:.3g} by now, where it was {usual:.3g}"
         )
         yield ATTENTION_LOGIT_GROWTH.at(one, i, text, "tens at most, without a trend", value=value)
+
+
+def _stays_below(bound: float, one: Watched) -> NDArray[np.bool_]:
+    """A mask of the numbers that are small, if half of the last half are: else of none.
+
+    What came below the bound has to leave it by half, for some numbers, to be out of it: entropies
+    that are near it all the time would be found at one look, and not at the next.
+    """
+    if not median(one.last_half) <= bound:
+        return np.zeros(len(one.values), bool)
+    return smooth(np.nan_to_num(one.values, nan=np.inf)) <= _LEAVES * bound
 
 
 def _begins_sharp(one: Watched, every: Sequence[Watched], largest: Mapping[str, Watched]) -> bool:

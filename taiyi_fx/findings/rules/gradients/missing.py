@@ -35,6 +35,13 @@ DETACHED_OF_ALL = Kind(
     "under torch.no_grad or inference_mode; backward has to be called of the loss itself",
 )
 
+DETACHED_AT_END = Kind(
+    "detached",
+    "note",
+    "Nothing is wrong if what it returns is not used on purpose; else look between it and the loss "
+    "for detach, .data, .item, torch.no_grad, and for a term that is missing in the loss",
+)
+
 _UNCALLED = "the module was not called"
 _NAMES = ("WeightGradNorm", "ParameterGradNorm.weight")
 
@@ -83,11 +90,36 @@ def _detached(cut: list[Watched], evidence: Evidence) -> Iterator[Finding]:
         text = "no gradient reaches any module, though a loss is logged"
         text += ", which was made anew as a tensor of its own" if is_made_anew else ""
         yield DETACHED_OF_ALL.at(cut[0], 0, text, "gradients", module="")
+    at_end = [s for s in cut if place[s.module] > end]
+    if at_end and evidence.weight_gradients:
+        yield from _without_loss(at_end, evidence)
     if before:
         site, others = before[-1], before[:-1]
         text = f"no gradient reaches {site.module!r}, though it is computed with"
         text += f", nor {names_of(others)} before it" if others else ""
         yield DETACHED.at(site, 0, text, "a gradient, as those behind it have")
+
+
+def _without_loss(at_end: list[Watched], evidence: Evidence) -> Iterator[Finding]:
+    """Those behind all that get a gradient, as a head whose output no loss uses.
+
+    A note, as outputs may be left unused, if an optimizer has them: they were to be trained.
+    """
+    given = {module for group in evidence.group_settings for module in group.modules}
+    known = [s for s in at_end if s.module in given and not _is_expert(s)]
+    if known:
+        site, others = known[-1], known[:-1]
+        text = (
+            f"no gradient reaches {site.module!r}, though it is computed with, and the optimizer "
+            "has its weight"
+        )
+        text += f", nor {names_of(others)} before it" if others else ""
+        yield DETACHED_AT_END.at(site, 0, text, "a gradient, as others have")
+
+
+def _is_expert(s: Watched) -> bool:
+    """True by its name: an expert that no token comes to gets no gradient."""
+    return "expert" in s.role.lower()
 
 
 def _are_still(series: list[Watched], evidence: Evidence) -> bool:
@@ -109,7 +141,7 @@ def _cut_off_later(evidence: Evidence) -> Iterator[Finding]:
 def _has_ended(gradient: Watched, evidence: Evidence) -> bool:
     """True if a weight is read for long after its last gradient; experts may get no token."""
     module = gradient.module
-    if module in evidence.frozen or "expert" in gradient.role.lower():
+    if module in evidence.frozen or _is_expert(gradient):
         return False
     is_known = module in evidence.weights and len(gradient.values) >= STEPS
     return is_known and ends(evidence.weights[module].steps > gradient.steps[-1])
@@ -167,5 +199,5 @@ def _never_called(lacking: list[Watched], evidence: Evidence) -> Iterator[Findin
 def _is_unused(s: Watched, evidence: Evidence) -> bool:
     is_known = evidence.reasons.get((s.module, "OutputRMS"), "").startswith(_UNCALLED)
     # Where no module is called in training, it is the model's mode.
-    is_expert = "expert" in s.role.lower()
-    return is_known and bool(evidence.called) and s.module not in evidence.called and not is_expert
+    is_uncalled = bool(evidence.called) and s.module not in evidence.called
+    return is_known and is_uncalled and not _is_expert(s)

@@ -21,6 +21,8 @@ _SMALL = 3e-5
 """So small are steps that change nothing in a training's time, in the median of all weights."""
 _LARGEST = 1e-4
 """And so small the largest of any weight: some need few steps."""
+_CUT = 100.0
+"""Times the steps that gradients make as they were read, from which something cuts them."""
 _LOUD, _HIGH = 5.0, 10.0
 _TINY = 0.01
 """Elements of a weight that is still to grow."""
@@ -46,7 +48,8 @@ LARGE_STEPS = Kind(
 SMALL_STEPS = Kind(
     "small_steps",
     "warning",
-    "The learning rate is far too small for this model, or gradients vanish: try ten times as much",
+    "The learning rate is far too small for this model, or gradients vanish, or are clipped to "
+    "next to nothing, as before a scaler's unscale_: try ten times as much",
 )
 
 
@@ -175,7 +178,7 @@ def step_sizes(evidence: Evidence) -> Iterator[Finding]:
         yield _large(large, known, evidence)
     # A window of later steps may be the end of a schedule, which falls to nothing on purpose.
     elif evidence.is_from_the_start and len(series) >= _FEW and _are_small(series):
-        yield _small(series)
+        yield _small(series, evidence)
 
 
 def _finite(s: Watched) -> Values:
@@ -263,7 +266,26 @@ def _begins_large(s: Watched) -> bool:
     return bool((s.values[:_STEPS] >= _LARGE).mean() >= 0.5)
 
 
-def _small(series: list[Watched]) -> Finding:
+def _small(series: list[Watched], evidence: Evidence) -> Finding:
     value = float(median([median(_finite(s)) for s in series if len(_finite(s))]))
     text = f"the optimizer changes weights by {value:.1e} of their size at each step"
+    known = [x for s in series if (x := _times_cut(s, evidence)) is not None]
+    if known and (times := median(known)) >= _CUT:
+        text += (
+            f"; the gradients that track reads make steps {times:.2g} times as large by its "
+            "learning rate: they are clipped to next to nothing, or have a scale that is taken "
+            "away again"
+        )
     return SMALL_STEPS.at(series[0], 0, text, "near 0.001", module="", value=value)
+
+
+def _times_cut(s: Watched, evidence: Evidence) -> float | None:
+    """The step that SGD makes of the gradient as it was read, over the one that it takes."""
+    number, rate = evidence.groups.get(s.module, (-1, 0.0))
+    groups, took = evidence.group_settings, median(_finite(s))
+    size, gradient = evidence.weights.get(s.module), evidence.weight_gradients.get(s.module)
+    if not 0 <= number < len(groups) or groups[number].rule != "sgd" or not took > 0:
+        return None
+    if size is None or gradient is None or s.quantity != "UpdateRatio.weight":
+        return None
+    return rate * median(_finite(gradient)) / max(median(_finite(size)), 1e-30) / took

@@ -42,10 +42,9 @@ def _of_two(before: Watched, given: Watched, evidence: Evidence) -> Iterator[Fin
         return
     i = int(changed[0])
     if ((factors[i:] >= _OTHER) | (factors[i:] <= 1 / _OTHER)).all():
-        functions = ", ".join(evidence.before_module(given.module))
         text = (
             f"from step {given.steps[i]} on {given.module!r} is given {factors[i]:.3g} times what "
             f"{before.module!r} returns, where it was given just that before"
         )
-        text += f"; {functions} make it" if functions else ""
+        text += evidence.made_by(given.module)
         yield CHANGED_BETWEEN.at(given, i, text, f"{returned.values[known][i]:.3g}")

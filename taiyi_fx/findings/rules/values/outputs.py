@@ -108,12 +108,11 @@ def wild_between(evidence: Evidence) -> Iterator[Finding]:
         value = median(one.values[:STEPS])
         before = [size for module, size in sizes.items() if place[module] < place[one.module]]
         if before and np.isfinite(value) and value >= _BETWEEN * max(1.0, *before):
-            functions = ", ".join(evidence.before_module(one.module))
             text = (
                 f"the root mean square of what {one.module!r} is given is {value:.3g}, and no "
                 f"module before it returns more than {max(before):.3g}"
             )
-            text += f"; {functions} make it" if functions else ""
+            text += evidence.made_by(one.module)
             yield WILD_OUTPUT.at(one, 0, text, "near 1", value=value)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.robust import Numbers, median
-from taiyi_fx.findings.facts.watched import Values, Watched, at_common_steps
+from taiyi_fx.findings.facts.watched import Values, Watched, at_common_steps, names_of
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
@@ -36,12 +36,14 @@ class _Step(NamedTuple):
         given: The size of what the next one is given.
         bound: The sum of what the norm before is given and all modules between them return.
         sum_of_two: That of what the norm before is given and the last module returns.
+        between: The modules between them.
     """
 
     before: str
     given: Watched
     bound: Numbers
     sum_of_two: Numbers
+    between: Sequence[Watched]
 
     @property
     def most(self) -> float:
@@ -63,12 +65,12 @@ def stream_jumps(evidence: Evidence) -> Iterator[Finding]:
     """
     steps = [*_steps(evidence)]
     for step in steps:
-        i, bound = step.jumps(step.bound, _TIMES), step.bound
         others = [other.most for other in steps if other is not step]
-        if i is None and len(others) >= _FEW and max(others) <= _WITHIN:
-            i, bound = step.jumps(step.sum_of_two, _BEYOND), step.sum_of_two
-        if i is not None:
-            yield _finding(step, i, bound, evidence)
+        shows_two = len(others) >= _FEW and max(others) <= _WITHIN
+        if step.jumps(step.bound, _TIMES) is not None:
+            yield from _beyond_all(step, _TIMES, evidence)
+        elif shows_two and step.jumps(step.sum_of_two, _BEYOND) is not None:
+            yield from _beyond_all(step, _BEYOND, evidence)
 
 
 def _steps(evidence: Evidence) -> Iterator[_Step]:
@@ -81,19 +83,44 @@ def _steps(evidence: Evidence) -> Iterator[_Step]:
             known, first, *parts = at_common_steps([one, before, *between])
             bound = _sum([first, *parts])
             if len(bound) >= _FIRST and (bound > 0).all():
-                yield _Step(before.module, known, bound, _sum([first, parts[-1]]))
+                two = _sum([first, parts[-1]])
+                yield _Step(before.module, known, bound, two, between)
 
 
 def _sum(parts: Sequence[Watched]) -> Values:
     return np.maximum(np.sum([part.values for part in parts], axis=0), 1e-30)
 
 
-def _finding(step: _Step, i: int, bound: Numbers, evidence: Evidence) -> Finding:
-    one, functions = step.given, ", ".join(evidence.before_module(step.given.module))
-    text = (
-        f"the root mean square of what {one.module!r} is given is {one.values[i]:.3g}, where what "
-        f"{step.before!r} is given and what modules between them return add up to {bound[i]:.3g} "
-        "at most"
+def _beyond_all(step: _Step, times: float, evidence: Evidence) -> Iterator[Finding]:
+    """A finding, if the norm is given more than all that its input is made of, counted together."""
+    made_of, named = _parts(step, evidence)
+    (before,) = (s for s in evidence.of_quantity("InputRMS") if s.module == step.before)
+    given, *parts = at_common_steps([step.given, before, *made_of])
+    bound = _sum(parts)
+    step = step._replace(given=given)
+    i = step.jumps(bound, times) if len(bound) >= _FIRST else None
+    if i is not None:
+        text = (
+            f"the root mean square of what {given.module!r} is given is {given.values[i]:.3g}, "
+            f"where what {step.before!r} is given {named} {bound[i]:.3g} at most"
+            f"{evidence.made_by(given.module)}"
+        )
+        yield STREAM_JUMP.at(given, i, text, f"below {bound[i]:.3g}")
+
+
+def _parts(step: _Step, evidence: Evidence) -> tuple[Sequence[Watched], str]:
+    """The outputs that are added to what the norm before is given, as far as known, in words too.
+
+    Not all modules between need be: some may run before what is added, and others be within it.
+    """
+    returned = {one.module: one for one in evidence.of_quantity("OutputRMS")}
+    before, own = (
+        evidence.modules_before(module, returned.keys())
+        for module in (step.before, step.given.module)
     )
-    text += f"; {functions} make it" if functions else ""
-    return STREAM_JUMP.at(one, i, text, f"below {bound[i]:.3g}")
+    if not own:
+        return step.between, "and what modules between them return add up to"
+    parts = [one for module, one in returned.items() if module in own and module not in before]
+    if not parts:
+        return parts, "is"
+    return parts, f"and what {names_of(parts)} return{'s' * (len(parts) == 1)} add up to"

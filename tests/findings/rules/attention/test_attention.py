@@ -37,6 +37,22 @@ def test_one_that_begins_so_is_named_too():
     assert (found.step, found.expected) == (0, "well above 0")
 
 
+@pytest.mark.parametrize("n", range(20, 60, 5))
+def test_one_near_the_bound_is_told_from_its_first_step_at_each_look(n):
+    entropy = 0.018 + 0.004 * np.sin(np.arange(n) ** 2)
+    assert (entropy > 0.02).any()
+    site = "h.1.attn.attention()"
+    logits = {(site, "AttentionLogitMax"): np.full(n, 300.0)}
+    (found,) = attention_collapses(evidence({(site, "AttentionEntropy"): entropy, **logits}))
+    assert (found.step, found.severity) == (0, "alert")
+
+
+def test_one_that_leaves_the_bound_and_comes_back_is_told_from_then_on():
+    entropy = np.select([STEPS < 4, STEPS < 10], [0.01, 0.4], 0.01)
+    (found,) = attention_collapses(of(entropy, 300.0))
+    assert found.step == 10
+
+
 def test_one_that_begins_so_among_others_that_do_not_is_named():
     numbers = {(f"h.{i}", "AttentionEntropy"): 0.9 for i in range(4)}
     numbers |= {(f"h.{i}", "AttentionLogitMax"): 3.0 for i in range(4)}

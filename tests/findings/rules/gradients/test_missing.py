@@ -211,3 +211,57 @@ def test_where_weights_move_their_gradients_were_cleared_before_they_were_read()
     moving = evidence({(name, "WeightNorm"): MOVES for name in NAMES} | {("", "loss"): 1.0})
     found = missing_gradients(known.with_series([*series, *moving.series]))
     assert "detached" not in [one.kind for one in found]
+
+
+class TwoHeads(nn.Module):
+    """A policy and a value, the last of which is a head of two layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.policy = nn.Linear(6, 16), nn.Linear(16, 4)
+        self.value = nn.Sequential(nn.Linear(16, 8), nn.Tanh(), nn.Linear(8, 1))
+
+    def forward(self, x):
+        h = self.body(x).tanh()
+        return self.policy(h), self.value(h).squeeze(-1)
+
+
+def of_two_heads(loss_of, *, is_given=True, frozen=False):
+    torch.manual_seed(0)
+    net = TwoHeads()
+    net.value.requires_grad_(not frozen)
+    optimizer = torch.optim.Adam([p for p in net.parameters() if p.requires_grad], lr=1e-2)
+    watched = taiyi_fx.instrument(net, **({"optimizer": optimizer} if is_given else {}))
+    for step in range(20):
+        x = torch.randn(16, 6)
+        policy, value = watched(x)
+        loss = policy.square().mean() + loss_of(value, x.sum(1), step)
+        optimizer.zero_grad()
+        loss.backward()
+        watched.monitor.log("loss", loss)
+        watched.monitor.track(step)
+        optimizer.step()
+    return [(f.kind, f.module, f.severity) for f in watched.monitor.findings]
+
+
+def detached_value(value, returns, step):
+    return (value.detach() - returns).square().mean()
+
+
+@pytest.mark.parametrize("loss_of", [detached_value, lambda *_: 0.0], ids=["detached", "unused"])
+def test_a_last_head_that_no_gradient_reaches_is_a_note(loss_of):
+    found = [one for one in of_two_heads(loss_of) if one[0] == "detached"]
+    assert found == [("detached", "value.2", "note")]
+
+
+@pytest.mark.parametrize(
+    ("loss_of", "others"),
+    [
+        (lambda value, returns, step: (value - returns).square().mean() * (step % 8 == 0), {}),
+        (detached_value, {"frozen": True}),
+        (detached_value, {"is_given": False}),
+    ],
+    ids=["now and then", "frozen", "of an optimizer that is not known"],
+)
+def test_a_last_head_that_is_used_at_times_or_frozen_or_unknown_is_none(loss_of, others):
+    assert "detached" not in [one[0] for one in of_two_heads(loss_of, **others)]

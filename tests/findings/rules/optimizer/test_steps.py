@@ -1,9 +1,14 @@
 """The size of the optimizer's steps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
-from taiyi_fx.findings import Evidence, Watched
+import taiyi_fx
+from taiyi_fx.findings import Evidence, GroupSettings, Watched
 from taiyi_fx.findings.rules.optimizer.steps import odd_steps, step_sizes, weight_jumps
 from tests.findings.given import FACTS, evidence
 
@@ -189,3 +194,39 @@ def test_a_layer_of_several_weights_that_jump_is_named_once():
     )
     (found,) = weight_jumps(Evidence.of(known))
     assert (found.module, found.step) == ("lstm", 25)
+
+
+def clipped(max_norm):
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4)
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    watched = taiyi_fx.instrument(model, optimizer=optimizer)
+    for step in range(30):
+        x = torch.randn(32, 8)
+        optimizer.zero_grad()
+        (watched(x) - x[:, :4]).square().mean().backward()
+        watched.monitor.track(step)
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        optimizer.step()
+    return [one for one in watched.monitor.findings if one.kind == "small_steps"]
+
+
+def test_small_steps_of_gradients_that_are_clipped_to_next_to_nothing_say_so():
+    (found,) = clipped(1e-3)
+    times = float(found.text.partition("make steps ")[2].split()[0])
+    assert 100 < times < 2000  # of norms of some 0.1 to 1, clipped to 0.001
+    assert clipped(1.0) == []
+
+
+def test_steps_that_are_small_by_the_learning_rate_alone_are_not_said_to_be_cut():
+    known = steps(1e-9)
+    sgd = GroupSettings(tuple(f"h.{i}" for i in range(4)), 0.0, False, "sgd")
+    gradients = {(f"h.{i}", "WeightGradNorm"): 1.0 for i in range(4)}
+    known = known.with_series([*known.series, *evidence(gradients).series])
+    known = replace(known, group_settings=[sgd], groups={f"h.{i}": (0, 1e-9) for i in range(4)})
+    (found,) = step_sizes(known)
+    assert "track" not in found.text
+    (found,) = step_sizes(replace(known, groups={f"h.{i}": (0, 1e-6) for i in range(4)}))
+    assert "make steps 1e+03 times as large" in found.text

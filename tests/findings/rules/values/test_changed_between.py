@@ -20,7 +20,7 @@ def test_a_module_that_is_given_something_else_from_a_step_on_is_named():
     (found,) = changed_between(known)
     assert (found.kind, found.module, found.step) == ("changed_between", "b", 30)
     assert "is given 1e+03 times what 'a' returns" in found.text
-    assert found.text.endswith("mul make it")
+    assert found.text.endswith("the operation `mul` between them makes it")
 
 
 def test_nothing_in_the_place_of_it_is_named_too():

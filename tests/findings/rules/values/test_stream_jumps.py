@@ -4,7 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
 
+import taiyi_fx
 from taiyi_fx.findings.rules.values.stream_jumps import stream_jumps
 from tests.findings.given import evidence
 
@@ -29,7 +33,7 @@ def test_what_grows_by_more_than_its_parts_is_named_with_what_makes_it():
     assert (found.kind, found.module, found.severity) == ("stream_jump", "h.2.norm", "warning")
     assert "is 40" in found.text
     assert "add up to 2.4 at most" in found.text
-    assert found.text.endswith("add, mul make it")
+    assert found.text.endswith("the operations `add` and `mul` between them make it")
 
 
 def test_one_that_the_training_makes_up_for_is_named_too():
@@ -57,9 +61,54 @@ def test_one_that_jumps_at_the_end_is_named_from_then_on():
 
 
 def test_one_that_is_given_more_than_the_sum_that_all_others_are_given_is_named():
-    (found,) = stream_jumps(of(1.0, 1.4, 2.9, 3.2, 3.4))
+    (found,) = stream_jumps(added_to(of(1.0, 1.4, 2.9, 3.2, 3.4), "down"))
     assert (found.module, found.step) == ("h.2.norm", 0)
-    assert "add up to 1.9 at most" in found.text
+    assert "is given and what 'h.1.down' returns add up to 1.9 at most" in found.text
+
+
+def added_to(known, *parts):
+    """What is added to the stream before each norm, all before it counted, as an outline knows."""
+
+    def before(module, modules):
+        i = int(module.split(".")[1])
+        return {f"h.{j}.{part}" for j in range(i) for part in parts}
+
+    return replace(known, modules_before=before)
+
+
+@pytest.mark.parametrize("parts", [("up", "down"), ()], ids=["another is added", "not known"])
+def test_what_is_within_all_that_is_added_is_none(parts):
+    """Of all modules that may make it, as where the last of them ran before the norm's branch."""
+    known = of(1.0, 1.4, 2.9, 3.2, 3.4, branch=0.6)
+    assert [*stream_jumps(added_to(known, *parts))] == []
+    assert [*stream_jumps(added_to(known, "down"))] != []
+
+
+class Branches(nn.Module):
+    """A block whose shortcut is computed between its two norms, and is not what the second gets."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.norm, self.second = nn.LayerNorm(16), nn.LayerNorm(16)
+        self.up, self.down, self.shortcut = (nn.Linear(16, 16) for _ in range(3))
+        with torch.no_grad():
+            self.up.weight.mul_(size)
+
+    def forward(self, x):
+        h = self.up(F.silu(self.norm(x)))
+        return self.shortcut(x) + self.down(F.silu(self.second(h)))
+
+
+def test_a_shortcut_that_runs_before_a_norm_is_not_taken_for_what_the_norm_is_given():
+    torch.manual_seed(0)
+    blocks = [Branches(5.0 if i == 3 else 1.0) for i in range(5)]
+    model = nn.Sequential(nn.Linear(8, 16), *blocks, nn.Linear(16, 8))
+    watched = taiyi_fx.instrument(model)
+    for step in range(12):
+        x = torch.randn(64, 8)
+        F.mse_loss(watched(x), x).backward()
+        watched.monitor.track(step)
+    assert "stream_jump" not in [found.kind for found in watched.monitor.findings]
 
 
 @pytest.mark.parametrize(
