@@ -158,7 +158,12 @@ class Monitor:
 
         A finding names the cause; what follows from it is among its `consequences`.
         """
-        return self._responder.diagnosis.of_records(self.records)
+        records = self.records
+        found = self._responder.diagnosis.of_records(records)
+        found.remark = self._tracker.loop.remark
+        if not (records or self._tracker.is_begun):
+            found.remark = "nothing was recorded: call monitor.track(step) after each backward"
+        return found
 
     @property
     def on_finding(self) -> OnFinding:

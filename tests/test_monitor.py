@@ -861,3 +861,12 @@ def test_what_fails_when_findings_are_looked_for_is_told_once_and_training_goes_
     strict(torch.ones(1, 2)).sum().backward()
     with pytest.raises(MemoryError):
         strict.monitor.track(0)
+
+
+def test_findings_of_a_model_that_was_never_tracked_say_so():
+    model = taiyi_fx.instrument(mlp(), {"0": ["WeightNorm"]})
+    assert repr(model.monitor.findings) == (
+        "nothing was recorded: call monitor.track(step) after each backward"
+    )
+    model.monitor.track(0)
+    assert repr(model.monitor.findings).startswith("no findings in 1 series of 1 module")

@@ -29,10 +29,11 @@ from taiyi_fx.step.parameters import ParameterStatistics, ReadingUnavailable, te
 from taiyi_fx.step.whole_model import WholeModel
 from taiyi_fx.step.work import Statistic, Work
 
-_NOT_CALLED = (
+NOT_CALLED = (
     "the module was not called in a training forward (one that builds a graph, outside of "
     "torch.func), or no tensor was there"
 )
+"""The reason for values of a module that nothing was read of."""
 _CALL_NOT_SEEN = (
     "this call was not seen in a training forward: the module that makes it was not called, or "
     "makes it no more"
@@ -215,5 +216,5 @@ class Statistics:
 
     def _why_not_called(self, site: str) -> str:
         if not site.endswith("()"):
-            return _NOT_CALLED
+            return NOT_CALLED
         return _CALL_COMPILED if site in self._table.board.compiled else _CALL_NOT_SEEN

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from taiyi_fx.passes.ir import CALL_PORTS, Mode, Numbers, Plan, Reading, State
 from taiyi_fx.passes.probes.board import Board
@@ -78,6 +78,11 @@ class SlotTable:
         self.measure(is_last=False)
         self.board.held.settle()
         return [(slot, slot.found) for slot in self._touched.values() if slot.found is not None]
+
+    def has_read(self, ports: Collection[str] = CALL_PORTS) -> bool:
+        """True if there is a state of some ports in the step so far, of what was measured."""
+        slots = self._touched.values()
+        return any(s.found is not None and s.reading.site.port in ports for s in slots)
 
     def begin_forward(self) -> None:
         """Saves the states of the step before one more forward."""
