@@ -160,9 +160,8 @@ class Monitor:
         """
         records = self.records
         found = self._responder.diagnosis.of_records(records)
-        found.remark = self._tracker.loop.remark
-        if not (records or self._tracker.is_begun):
-            found.remark = "nothing was recorded: call monitor.track(step) after each backward"
+        if remark := self._remark(records):
+            found.remark = remark
         return found
 
     @property
@@ -463,6 +462,12 @@ class Monitor:
     def get_output(self, mode: Mode = "train") -> dict[str, dict[str, dict[int, Value]]]:
         """Records as ``{module: {quantity: {step: value}}}``."""
         return self.records.select(mode=mode).nested()
+
+    def _remark(self, records: Records) -> str:
+        """A text on numbers that the training loop leaves out; empty if there is none."""
+        if records or self._tracker.is_begun:
+            return self._tracker.loop.remark
+        return "nothing was recorded: call monitor.track(step) after each backward"
 
     def _record_soon(self, step: int, scale: Scale) -> None:
         """Records a step, now or together with those after it."""
