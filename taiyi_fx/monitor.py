@@ -34,7 +34,7 @@ from taiyi_fx.step.ranks.meet import ALONE, Groups
 from taiyi_fx.step.statistics import UNSCALED, Scale
 from taiyi_fx.step.tracker import Tracker
 from taiyi_fx.step.whole_model import check_optimizers
-from taiyi_fx.warning import warn_of
+from taiyi_fx.warning import warn, warn_of
 from taiyi_fx.watch import NOTHING, OnFinding, Responder, WatchOptions
 from taiyi_fx.writers.protocol import RunInfo, Writer
 from taiyi_fx.writers.run_info import describer, run_info
@@ -460,8 +460,17 @@ class Monitor:
         return f"<p>{html.escape(repr(self))}</p>{self.findings._repr_html_()}"
 
     def get_output(self, mode: Mode = "train") -> dict[str, dict[str, dict[int, Value]]]:
-        """Records as ``{module: {quantity: {step: value}}}``."""
-        return self.records.select(mode=mode).nested()
+        """Records as ``{module: {quantity: {step: value}}}``.
+
+        Args:
+            mode: ``"train"`` or ``"eval"``, which ``record_eval=True`` reads. If there are records
+                of the other alone, a warning says so.
+        """
+        chosen = self.records.select(mode=mode).nested()
+        if not chosen and self.records:
+            other = "train" if mode == "eval" else "eval"
+            warn(f"there are no records of mode {mode!r}: get_output(mode={other!r}) has them all")
+        return chosen
 
     def _remark(self, records: Records) -> str:
         """A text on numbers that the training loop leaves out; empty if there is none."""

@@ -52,7 +52,7 @@ class TrainingLoop:
 
     def look_at(self, step: TrackedStep) -> None:
         """Gives missing values the reason that all of them have in common; warns of it once."""
-        has_read = self._table.has_read()
+        has_read = any(True for _ in self._table.read_slots())
         why = self._late(step) if has_read else self._unread(step)
         self._count = self._count + 1 if why == self._seen else 1
         self._seen = why
@@ -83,4 +83,5 @@ class TrainingLoop:
         """The reason where gradients were there in backward, and are not any more."""
         texts = (*step.failures.values(), *step.reasons.values())
         is_cleared = any(text.endswith(CLEARED) for text in texts)
-        return LATE if is_cleared and self._table.has_read(GRADIENT_PORTS) else ""
+        slots = self._table.read_slots() if is_cleared else ()
+        return LATE if any(slot.reading.site.port in GRADIENT_PORTS for slot in slots) else ""

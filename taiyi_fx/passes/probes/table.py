@@ -79,10 +79,15 @@ class SlotTable:
         self.board.held.settle()
         return [(slot, slot.found) for slot in self._touched.values() if slot.found is not None]
 
-    def has_read(self, ports: Collection[str] = CALL_PORTS) -> bool:
-        """True if there is a state of some ports in the step so far, of what was measured."""
-        slots = self._touched.values()
-        return any(s.found is not None and s.reading.site.port in ports for s in slots)
+    def read_slots(self) -> Iterator[Slot]:
+        """The slots with a state in the step so far, of what was measured."""
+        yield from (slot for slot in self._touched.values() if slot.found is not None)
+        for measured in self.board.held.measured:  # which are in no slot yet
+            yield from itertools.chain.from_iterable(measured.of.slots)
+
+    def slots_of(self, mode: Mode, module: str, call: int) -> Collection[Slot]:
+        """The slots of one call, as far as seen."""
+        return self._slots.get((mode, module, call), {}).values()
 
     def begin_forward(self) -> None:
         """Saves the states of the step before one more forward."""
