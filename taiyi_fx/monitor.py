@@ -463,13 +463,12 @@ class Monitor:
         """Records as ``{module: {quantity: {step: value}}}``.
 
         Args:
-            mode: ``"train"`` or ``"eval"``, which ``record_eval=True`` reads. If there are records
-                of the other alone, a warning says so.
+            mode: ``"train"`` or ``"eval"``, which ``record_eval=True`` reads. A warning says so if
+                there are records of evaluation alone and those of training are asked for.
         """
         chosen = self.records.select(mode=mode).nested()
-        if not chosen and self.records:
-            other = "train" if mode == "eval" else "eval"
-            warn(f"there are no records of mode {mode!r}: get_output(mode={other!r}) has them all")
+        if mode == "train" and not chosen and self.records:
+            warn("there are no records of mode 'train': get_output(mode='eval') has them all")
         return chosen
 
     def _remark(self, records: Records) -> str:
