@@ -45,7 +45,7 @@ _SUBJECTS = (
 _NO_COMMAND = 2
 
 _ELSEWHERE = {"findings": " taiyi-fx show RUN has them"}
-"""Where another command has what somebody may look for under a name."""
+"""The answers to names that another command is for."""
 
 _EPILOG = """\
 MODEL is module:callable: what is called gives a model, or it is one. The working directory is
