@@ -34,7 +34,7 @@ from taiyi_fx.step.ranks.meet import ALONE, Groups
 from taiyi_fx.step.statistics import UNSCALED, Scale
 from taiyi_fx.step.tracker import Tracker
 from taiyi_fx.step.whole_model import check_optimizers
-from taiyi_fx.warning import warn_of
+from taiyi_fx.warning import warn, warn_of
 from taiyi_fx.watch import NOTHING, OnFinding, Responder, WatchOptions
 from taiyi_fx.writers.protocol import RunInfo, Writer
 from taiyi_fx.writers.run_info import describer, run_info
@@ -158,7 +158,11 @@ class Monitor:
 
         A finding names the cause; what follows from it is among its `consequences`.
         """
-        return self._responder.diagnosis.of_records(self.records)
+        records = self.records
+        found = self._responder.diagnosis.of_records(records)
+        if remark := self._remark(records):
+            found.remark = remark
+        return found
 
     @property
     def on_finding(self) -> OnFinding:
@@ -456,8 +460,22 @@ class Monitor:
         return f"<p>{html.escape(repr(self))}</p>{self.findings._repr_html_()}"
 
     def get_output(self, mode: Mode = "train") -> dict[str, dict[str, dict[int, Value]]]:
-        """Records as ``{module: {quantity: {step: value}}}``."""
-        return self.records.select(mode=mode).nested()
+        """Records as ``{module: {quantity: {step: value}}}``.
+
+        Args:
+            mode: ``"train"`` or ``"eval"``, which ``record_eval=True`` reads. A warning says so if
+                there are records of evaluation alone and those of training are asked for.
+        """
+        chosen = self.records.select(mode=mode).nested()
+        if mode == "train" and not chosen and self.records:
+            warn("there are no records of mode 'train': get_output(mode='eval') has them all")
+        return chosen
+
+    def _remark(self, records: Records) -> str:
+        """A text on numbers that the training loop leaves out; empty if there is none."""
+        if records or self._tracker.is_begun:
+            return self._tracker.loop.remark
+        return "nothing was recorded: call monitor.track(step) after each backward"
 
     def _record_soon(self, step: int, scale: Scale) -> None:
         """Records a step, now or together with those after it."""

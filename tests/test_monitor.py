@@ -861,3 +861,43 @@ def test_what_fails_when_findings_are_looked_for_is_told_once_and_training_goes_
     strict(torch.ones(1, 2)).sum().backward()
     with pytest.raises(MemoryError):
         strict.monitor.track(0)
+
+
+def test_findings_of_a_model_that_was_never_tracked_say_so():
+    model = taiyi_fx.instrument(mlp(), {"0": ["WeightNorm"]})
+    assert repr(model.monitor.findings) == (
+        "nothing was recorded: call monitor.track(step) after each backward"
+    )
+    model.monitor.track(0)
+    assert repr(model.monitor.findings).startswith("no findings in 1 series of 1 module")
+
+
+def test_evaluations_alone_are_no_missing_values_where_they_are_recorded():
+    model = taiyi_fx.instrument(mlp(), {"0": ["OutputRMS", "OutputGradRMS"]}, record_eval=True)
+    model.eval()
+    for step_of_evaluation in range(2):
+        with torch.no_grad():
+            model(torch.randn(3, 4))
+        model.monitor.track(step_of_evaluation)  # a warning would be an error
+    assert list(model.monitor.get_output("eval")["0"]["OutputRMS"]) == [0, 1]
+    with pytest.warns(MonitorWarning, match=r"no records of mode 'train': get_output\(mode='eval'"):
+        assert model.monitor.get_output() == {}
+    assert "called in evaluation alone" in model.monitor.explain("0", "OutputGradRMS")
+
+
+def test_what_is_called_in_training_is_missed_there_with_evaluations_beside():
+    class Halved(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.b(self.a(x).detach())
+
+    with pytest.warns(MonitorWarning, match="'a': no gradient can reach it"):
+        model = taiyi_fx.instrument(Halved(), {"a": ["OutputGradRMS"]}, record_eval=True)
+    model(torch.randn(3, 4)).sum().backward()
+    model.eval()(torch.randn(3, 4))
+    model.train()
+    with pytest.warns(MonitorWarning, match="OutputGradRMS of 'a'"):
+        model.monitor.track(0)

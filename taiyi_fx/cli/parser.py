@@ -44,6 +44,9 @@ _SUBJECTS = (
 
 _NO_COMMAND = 2
 
+_ELSEWHERE = {"findings": " taiyi-fx show RUN has them"}
+"""The answers to names that another command is for."""
+
 _EPILOG = """\
 MODEL is module:callable: what is called gives a model, or it is one. The working directory is
 looked at first. CFG is a configuration: a .py file that sets `cfg`, .yaml or .toml. RUN is the
@@ -99,4 +102,5 @@ class _Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # argparse's own
         if value not in self.commands:
-            self.error(f"there is no command {value!r}.{suggestion(value, self.commands)}")
+            hint = _ELSEWHERE.get(value) or suggestion(value, self.commands)
+            self.error(f"there is no command {value!r}.{hint}")

@@ -33,7 +33,7 @@ _HEAD = ("module", "quantity", "mode", "steps", "first", "last", "min", "max", "
 
 def add(commands: Commands) -> None:
     """Adds the subcommand."""
-    added = command(commands, "show", "show what a run recorded", _run, _EXAMPLES)
+    added = command(commands, "show", "show what a run recorded, and its findings", _run, _EXAMPLES)
     added.add_argument("path", metavar="RUN", help="the run's folder")
     add_selection(added)
     added.add_argument(
@@ -93,7 +93,9 @@ def _of_nothing(zeros: set[SeriesName]) -> str:
 
 
 def _events(run: Run) -> str:
-    rows = [(str(e.step), e.kind, e.module, e.text) for e in run.events]
+    # A text of several lines is one row.
+    texts = [" ".join(line.strip() for line in e.text.splitlines()) for e in run.events]
+    rows = [(str(e.step), e.kind, e.module, t) for e, t in zip(run.events, texts, strict=True)]
     return table(("step", "event", "module", "text"), rows)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from torch import nn
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from taiyi_fx.config.entries import place
 from taiyi_fx.config.presets import PRESETS, OptionsOf, Part, Preset, fitting
@@ -14,6 +15,9 @@ from taiyi_fx.suggestion import suggestion
 
 Cfg: TypeAlias = "Mapping[Any, Any] | str | Preset | Part | Sequence[Any] | None"
 """What a user gives: a mapping, a preset or its name, several of these, or nothing."""
+
+
+_WORDS_FOR_FITTING = ("default", "auto", "automatic", "fitting", "preset")
 
 
 class Ask(NamedTuple):
@@ -41,6 +45,8 @@ def asks(model: nn.Module, cfg: Cfg, problems: list[str]) -> Iterator[Ask]:
         TypeError: It is not a configuration.
     """
     cfg = fitting(model) if cfg is None else cfg
+    if isinstance(cfg, (list, tuple)):
+        cfg = [fitting(model) if part is None else part for part in cfg]
     yield from _asks("cfg", cfg, problems)
 
 
@@ -65,11 +71,23 @@ def _asks(path: str, cfg: Any, problems: list[str]) -> Iterator[Ask]:
         raise TypeError(
             "a configuration maps modules to lists of quantities, such as "
             "{'Conv2d': ['InputSndNorm']}; or it is a preset, its name, or a list of these; but "
-            f"{'this' if path == 'cfg' else path} is a {type(cfg).__name__}"
+            f"{'this' if path == 'cfg' else path} is a {type(cfg).__name__}{_instead(cfg)}"
         )
+
+
+def _instead(given: Any) -> str:
+    """The place for what is no configuration, if it is known."""
+    if isinstance(given, Optimizer):
+        return ": pass it as optimizer=..."
+    if isinstance(given, Tensor):
+        return ": a batch comes after the configuration, as in verify(model, None, x)"
+    return ""
 
 
 def _unknown(name: str) -> str:
     if find_quantity(name) is not None:
         return f"a quantity is asked for of modules, such as {{'Linear': [{name!r}]}}"
-    return f"no preset is named {name!r}.{suggestion(name, [*PRESETS])}"
+    text = f"no preset is named {name!r}.{suggestion(name, [*PRESETS])}"
+    if name in _WORDS_FOR_FITTING:
+        text += " None, in place of a name, is the preset that fits the model"
+    return text

@@ -13,21 +13,30 @@ class Findings(list[Finding]):
 
     Attributes:
         looked_at: What was looked at, in words; empty if it is not known.
+        remark: What could not be looked at, and why; empty if that is not known.
     """
 
-    def __init__(self, found: Iterable[Finding] = (), *, looked_at: str = "") -> None:
+    def __init__(
+        self, found: Iterable[Finding] = (), *, looked_at: str = "", remark: str = ""
+    ) -> None:
         super().__init__(found)
         self.looked_at = looked_at
+        self.remark = remark
 
     def __repr__(self) -> str:
-        return "\n".join(map(str, self)) or self._none()
+        if not self:
+            return self._none()
+        return "\n".join([*map(str, self), *([self.remark] if self.remark else [])])
 
     def _none(self) -> str:
-        return f"no findings in {self.looked_at}; {_ELSE}" if self.looked_at else "no findings"
+        if not self.looked_at:
+            return self.remark or "no findings"
+        return f"no findings in {self.looked_at}; {self.remark or _ELSE}"
 
     def _repr_html_(self) -> str:
         """The table that a notebook shows."""
         title = f"{len(self)} finding{'s' * (len(self) != 1)}" if self else self._none()
+        title += f"; {self.remark}" if self and self.remark else ""
         return as_html(title, _HEAD, [*map(_row, self)])
 
 

@@ -63,6 +63,15 @@ USUAL = Rule("")
 """The rule of a series without the name of one, or with a name that is not known here."""
 
 
+_ALWAYS_DEFINED = ("", "elements", "share")
+"""The units of numbers that always have a value."""
+
+
+def may_be_undefined(unit: str) -> bool:
+    """True if NaN is no fault in numbers of a unit: a ratio has no value of zero by zero."""
+    return unit not in _ALWAYS_DEFINED
+
+
 @dataclass(frozen=True)
 class Verdict:
     """The judgement of a rule of one's own: what is wrong with the numbers of a series.

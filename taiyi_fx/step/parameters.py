@@ -32,6 +32,8 @@ Key = tuple[str, Reading]
 Vectors = tuple[States, Mapping[Key, int]]
 """Statistics of many parameters, and the row of each key."""
 
+CLEARED = "; was track called after zero_grad()?"
+"""The end of the reason for a gradient that is missing, where no parameter has one."""
 _OWN = frozenset((nn.Parameter, Tensor))
 _STRIDED = frozenset((torch.strided,))
 _gradient_of, _layout_of = operator.attrgetter("grad"), operator.attrgetter("layout")
@@ -193,12 +195,12 @@ class ParameterStatistics:
             raise ReadingUnavailable(f"{name} is computed of other parameters: ask for theirs")
         if all(not p.requires_grad for p in named):
             raise ReadingUnavailable(f"{name} is frozen (requires_grad is False)")
-        cleared = "" if self._has_gradients else "; was track called after zero_grad()?"
+        cleared = "" if self._has_gradients else CLEARED
         raise ReadingUnavailable(f"no gradient reached {name}{cleared}")
 
     @functools.cached_property
     def _has_gradients(self) -> bool:
-        return any(p.grad is not None for p in parameters_of(self._modules[""]))
+        return has_gradients(self._modules[""])
 
     def _measure_many(
         self, reduction: Any, rows: Mapping[Key, int], tensors: Sequence[Tensor]
@@ -215,6 +217,11 @@ class ParameterStatistics:
             self._found[key] = functools.reduce(reduction.merge, states)
         except Exception as error:  # noqa: BLE001 - raised where it is missed
             self._found[key] = error.with_traceback(None)
+
+
+def has_gradients(model: nn.Module) -> bool:
+    """True if any parameter of a model has a gradient."""
+    return any(p.grad is not None for p in parameters_of(model))
 
 
 def tensors_named(module: nn.Module, reading: Reading) -> list[Tensor]:

@@ -29,9 +29,14 @@ from taiyi_fx.step.parameters import ParameterStatistics, ReadingUnavailable, te
 from taiyi_fx.step.whole_model import WholeModel
 from taiyi_fx.step.work import Statistic, Work
 
-_NOT_CALLED = (
+NOT_CALLED = (
     "the module was not called in a training forward (one that builds a graph, outside of "
     "torch.func), or no tensor was there"
+)
+"""The reason for values of a module that nothing was read of."""
+_EVALUATED = (
+    "the module was called in evaluation alone: get_output(mode='eval') and "
+    "records.select(mode='eval') have its values"
 )
 _CALL_NOT_SEEN = (
     "this call was not seen in a training forward: the module that makes it was not called, or "
@@ -155,6 +160,8 @@ class Statistics:
         for name, reading in asked.readings.items():
             if reading.site.port in CALL_PORTS:
                 slot = self._table.at(mode, asked.module, call)[reading]
+                if slot.found is None and mode == "train":
+                    self._check_mode(asked.module, call)
                 found[name] = self._of_call(slot)
             else:
                 found[name] = self.of_parameters(asked.module, reading)
@@ -204,6 +211,22 @@ class Statistics:
             raise ReadingUnavailable("weight is frozen (requires_grad is False)")
         return id(weight)
 
+    def _check_mode(self, module: str, call: int) -> None:
+        """Checks that a value that is missing in training is not of a call in evaluation alone.
+
+        Raises:
+            ReadingUnavailable: It is.
+        """
+        of_evaluation = self._table.slots_of("eval", module, call)
+        if not of_evaluation or self._read.isdisjoint(of_evaluation):
+            return
+        if self._read.isdisjoint(self._table.slots_of("train", module, call)):
+            raise ReadingUnavailable(_EVALUATED, is_usual=True)
+
+    @functools.cached_property
+    def _read(self) -> frozenset[Slot]:
+        return frozenset(self._table.read_slots())
+
     def _of_call(self, slot: Slot) -> Statistic:
         if slot.failure is not None:
             raise slot.failure
@@ -215,5 +238,5 @@ class Statistics:
 
     def _why_not_called(self, site: str) -> str:
         if not site.endswith("()"):
-            return _NOT_CALLED
+            return NOT_CALLED
         return _CALL_COMPILED if site in self._table.board.compiled else _CALL_NOT_SEEN

@@ -25,6 +25,7 @@ from taiyi_fx.step.ranks import UNEVEN
 from taiyi_fx.step.ranks.meet import meet
 from taiyi_fx.step.statistics import Scale
 from taiyi_fx.step.steps import Steps
+from taiyi_fx.step.training_loop import TrainingLoop
 from taiyi_fx.step.transfer import Column, Outcome, Transfer
 from taiyi_fx.step.whole_model import WholeModel
 from taiyi_fx.warning import WarnOnce, warn
@@ -56,6 +57,7 @@ class Tracker:
 
     Attributes:
         steps: Counts the steps, and knows what is due at them.
+        loop: Tells of what a training loop does so that values are missing.
         is_begun: True if a step was tracked, or is being tracked.
     """
 
@@ -90,6 +92,7 @@ class Tracker:
         if groups.process is not None:
             self._table.join()
         self._session.on_many_untracked = _warn_of_untracked
+        self.loop = TrainingLoop(self._session, self._table, self._root)
         due = DueTable(subscriptions, modules, recorded)
         self.steps = Steps(due, self._installation, first)
 
@@ -335,6 +338,8 @@ class Tracker:
         logged = self._logged_for(step, waiting) if (waiting := self._queue.logged) else []
         here = self._recorded_here(logged) if logged else ()
         collected = self._collector.collect(due, step, scale, here, unread=unread)
+        if unread is None and (collected.failures or collected.reasons or self.loop.remark):
+            self.loop.look_at(collected)
         self._queue.put(collected, len(logged))
         if collected.reasons:
             self._queue.keep_reasons(step, collected.reasons)

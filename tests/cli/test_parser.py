@@ -24,3 +24,9 @@ def test_a_misspelt_command_is_told_with_the_one_that_was_meant(capsys):
         main(["reprot", "runs/exp1"])
     assert end.value.code == 2
     assert "there is no command 'reprot'. Did you mean 'report'?" in capsys.readouterr().err
+
+
+def test_findings_are_told_to_be_in_show(capsys):
+    with pytest.raises(SystemExit):
+        main(["findings", "runs/exp1"])
+    assert "there is no command 'findings'. taiyi-fx show RUN has them" in capsys.readouterr().err

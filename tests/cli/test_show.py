@@ -45,6 +45,14 @@ def test_show_tells_overflows_from_first_sites(cli, tmp_path):
     assert head["events"] == "2 x overflow under the scaler, 1 x first NaN or Inf"
 
 
+def test_an_event_of_several_lines_is_one_row(cli, tmp_path):
+    writer = opened(FORMATS[0], tmp_path / "run")
+    writer.write(Batch(0, events=[Event(1, "warning", "a", "two lines\n  of text")]))
+    writer.close()
+    out = cli("show", tmp_path / "run", "--events")[1]
+    assert cells(out.split("\n\n")[-1])[2:] == [["1", "warning", "a", "two lines of text"]]
+
+
 @pytest.mark.parametrize(
     ("chosen", "counts"),
     [

@@ -46,6 +46,24 @@ def test_errors_name_the_part():
     ]
 
 
+def test_none_in_a_list_is_the_preset_that_fits_and_a_word_for_it_is_told_so():
+    own = {"2": ["InputStd"]}
+    assert asked(net(), [None, own]) == asked(net(), ["mlp", own])
+    (told,) = problems(["default", own], net())
+    assert told.startswith("cfg[0]: no preset is named 'default'.")
+    assert told.endswith(" None, in place of a name, is the preset that fits the model")
+
+
+def test_an_optimizer_and_a_batch_in_the_place_of_a_configuration_are_told_where_to_go():
+    model = net()
+    with pytest.raises(TypeError, match=r"this is a SGD: pass it as optimizer=\.\.\."):
+        taiyi_fx.instrument(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    with pytest.raises(
+        TypeError, match=r"is a Tensor: a batch comes after .*verify\(model, None, x"
+    ):
+        taiyi_fx.verify(model, torch.randn(3, 4))
+
+
 @pytest.mark.parametrize("cfg", [3, [3], [["mlp", 3.0]]])
 def test_what_is_no_configuration_is_a_type_error(cfg):
     with pytest.raises(TypeError, match="or it is a preset, its name, or a list of these"):

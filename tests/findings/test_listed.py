@@ -48,3 +48,14 @@ def test_a_notebook_shows_the_first_200_of_many():
     shown = Findings([finding()] * 300)._repr_html_()
     assert shown.count("<tr>") == 201
     assert "... and 100 more" in shown
+
+
+def test_what_could_not_be_looked_at_is_said_with_and_without_findings():
+    assert repr(Findings(remark="nothing was recorded")) == "nothing was recorded"
+    assert repr(Findings(looked_at="1 series", remark="call it")) == (
+        "no findings in 1 series; call it"
+    )
+    one = finding()
+    assert repr(Findings([one], remark="call it")) == f"{one}\ncall it"
+    assert "<p>nothing was recorded</p>" in Findings(remark="nothing was recorded")._repr_html_()
+    assert "1 finding; call it" in Findings([one], remark="call it")._repr_html_()

@@ -10,6 +10,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from taiyi_fx.quantities.health import may_be_undefined
+
 Steps: TypeAlias = "NDArray[np.int64]"
 Values: TypeAlias = "NDArray[np.float64]"
 
@@ -65,7 +67,7 @@ class Watched(NamedTuple):
 
         A ratio may be infinite, as a condition number is, or without a value, of zero by zero.
         """
-        if self.unit not in ("", "elements", "share"):
+        if may_be_undefined(self.unit):
             return np.zeros(len(self.values), bool)
         bad = ~np.isfinite(self.values)
         return bad | (self.values > 0) if self.health == "counts_non_finite" else bad

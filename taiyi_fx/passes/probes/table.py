@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from taiyi_fx.passes.ir import CALL_PORTS, Mode, Numbers, Plan, Reading, State
 from taiyi_fx.passes.probes.board import Board
@@ -78,6 +78,16 @@ class SlotTable:
         self.measure(is_last=False)
         self.board.held.settle()
         return [(slot, slot.found) for slot in self._touched.values() if slot.found is not None]
+
+    def read_slots(self) -> Iterator[Slot]:
+        """The slots with a state in the step so far, of what was measured."""
+        yield from (slot for slot in self._touched.values() if slot.found is not None)
+        for measured in self.board.held.measured:  # which are in no slot yet
+            yield from itertools.chain.from_iterable(measured.of.slots)
+
+    def slots_of(self, mode: Mode, module: str, call: int) -> Collection[Slot]:
+        """The slots of one call, as far as seen."""
+        return self._slots.get((mode, module, call), {}).values()
 
     def begin_forward(self) -> None:
         """Saves the states of the step before one more forward."""

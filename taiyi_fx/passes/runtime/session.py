@@ -58,6 +58,8 @@ class Session:
         has_begun: True if a forward was read before.
         threads: The threads whose training forwards are read.
         has_unread: True if an evaluation was not read, as another thread's forward was under way.
+        has_evaluated: True if a forward of the step was not read, as it trains nothing: one in
+            evaluation mode or without gradients.
         is_uneven: True if a forward of the step ran within `DistributedDataParallel.join`, which
             lets ranks end one after another.
         untracked: The number of training forwards before the first ``track``.
@@ -73,7 +75,7 @@ class Session:
         self.table = installation.table
         self.followed = followed
         self.flow: Flow | None = None
-        self.has_begun = self.has_unread = self.is_uneven = False
+        self.has_begun = self.has_unread = self.has_evaluated = self.is_uneven = False
         self.threads = StepThreads()
         self.untracked = 0
         self.on_many_untracked: Callable[[], None] | None = None
@@ -129,6 +131,8 @@ class Session:
         is_compiled: bool = False,
     ) -> Any:
         mode = self._mode()
+        if mode is None and not self.has_evaluated:
+            self.has_evaluated = not (self.installation.root.training and torch.is_grad_enabled())
         if mode is None and not self.installation.is_always:
             if is_compiled:
                 return self._framed(forward, args, kwargs)
@@ -228,7 +232,7 @@ class Session:
 
     def end_tracking(self, is_alone: bool) -> None:
         """Lets other threads be read again."""
-        self.is_uneven = False
+        self.has_evaluated = self.is_uneven = False
         if is_alone:
             self._lock.release()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from taiyi_fx.findings import Finding
@@ -36,7 +37,10 @@ LatestValues: TypeAlias = Mapping[Series, Latest]
 
 
 def latest_values(
-    outline: Outline, records: Iterable[Record], health: Mapping[str, str]
+    outline: Outline,
+    records: Iterable[Record],
+    health: Mapping[str, str],
+    units: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[Series, Latest]:
     """The latest value of each mark of an outline that has any.
 
@@ -46,6 +50,7 @@ def latest_values(
         outline: The model.
         records: All records, in order.
         health: The rules by which quantities are flagged, by the names of their marks.
+        units: The units of their numbers, likewise; the tensor's own where there is none.
     """
     found = _grouped(outline, records)
     return {
@@ -53,6 +58,7 @@ def latest_values(
             quantity,
             of_mode["train"] if "train" in of_mode else of_mode["eval"],
             health.get(quantity, ""),
+            units.get(quantity, ""),
         )
         for (module, quantity), of_mode in found.items()
     }
@@ -129,8 +135,10 @@ def _mark_of(series: Series, marks: Container[Series]) -> Series | None:
     return module, quantity
 
 
-def _latest(quantity: str, of_names: Mapping[str, Sequence[Value]], health: str) -> Latest:
-    each = {name: _series(values, health) for name, values in of_names.items()}
+def _latest(
+    quantity: str, of_names: Mapping[str, Sequence[Value]], health: str, unit: str
+) -> Latest:
+    each = {name: _series(values, health, unit) for name, values in of_names.items()}
     first = next(iter(each.values()))
     if len(each) == 1:
         return first
@@ -142,9 +150,9 @@ def _latest(quantity: str, of_names: Mapping[str, Sequence[Value]], health: str)
 _RANK = {"ok": 0, "warn": 1, "alert": 2}
 
 
-def _series(values: Sequence[Value], health: str) -> Latest:
+def _series(values: Sequence[Value], health: str, unit: str) -> Latest:
     numbers = [value for value in values if isinstance(value, (float, int))]
     last = values[-1]
     if not isinstance(last, (float, int)):
         return Latest(" × ".join(map(str, last.shape)) or "a tensor")
-    return Latest(number(last), *state_of(numbers, health))
+    return Latest(number(last), *state_of(numbers, health, unit))

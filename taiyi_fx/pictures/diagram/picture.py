@@ -176,7 +176,8 @@ def diagram(
     made = _outline(instrumented, example_inputs)
     monitor = monitor_of(instrumented)
     health = {s.label: s.quantity.health for s in monitor.subscriptions}
-    read = latest_values(made, monitor.records, health) if values else {}
+    units = {s.label: s.quantity.unit for s in monitor.subscriptions}
+    read = latest_values(made, monitor.records, health, units) if values else {}
     found = monitor.findings if values else []
     read = flagged(read, found)
     named = [one.module for one in found if one.severity != "note" and one.module]

@@ -14,6 +14,7 @@ from taiyi_fx.outline.of_evidence import with_outline
 from taiyi_fx.pictures.report.gathered import Gathered, Group
 from taiyi_fx.pictures.report.readout import About
 from taiyi_fx.pictures.report.recorded import is_recorded
+from taiyi_fx.quantities.health import may_be_undefined
 from taiyi_fx.records.json_number import json_number
 from taiyi_fx.runs.reasons import reasons
 
@@ -75,7 +76,7 @@ def _states(findings: Sequence[Finding]) -> Iterator[tuple[tuple[str, str], str]
 
 def _judged(one: dict[str, Any], named: Mapping[tuple[str, str], str]) -> dict[str, Any]:
     quantity = one["quantity"].partition(".")[0]
-    is_finite = not (one["nan"] or one["inf"])
+    is_finite = not (one["inf"] or (one["nan"] and not may_be_undefined(one["unit"])))
     is_looked_at = quantity in JUDGED or one["health"] == "share_of_trouble"
     is_judged = one["mode"] == "train" and is_finite and is_looked_at
     is_named = (one["module"], one["quantity"]) in named

@@ -131,7 +131,7 @@ def numbers_entries(
     entries: list[dict[str, Any]] = []
     for row, one in enumerate(described):
         values, steps = (x[ends[row] : ends[row + 1]] for x in (numbers.value, numbers.step))
-        state, trend = state_of(values, one.health)
+        state, trend = state_of(values, one.health, one.unit)
         nan, inf = np.isnan(values).sum(), np.isinf(values).sum()
         counts = {
             "first": steps[0],

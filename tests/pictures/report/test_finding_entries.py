@@ -19,9 +19,9 @@ def finding(severity="warning", module="a", quantity="OutputRMS", consequences=(
     return Finding(*told, consequences=tuple(consequences))
 
 
-def entry(module, state="ok", quantity="OutputRMS", mode="train", nan=0):
+def entry(module, state="ok", quantity="OutputRMS", mode="train", nan=0, unit=""):
     named = {"module": module, "quantity": quantity, "mode": mode, "state": state}
-    return {**named, "nan": nan, "inf": 0, "health": ""}
+    return {**named, "nan": nan, "inf": 0, "health": "", "unit": unit}
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +75,7 @@ def test_a_rise_that_no_finding_names_is_no_mark_where_rules_look():
         entry("a", "alert", "OutputGradRMS", nan=1),
         entry("a", "alert", "UpdateRatio.weight"),
         {**entry("a", "alert", "OutputDeathRate"), "health": "share_of_trouble"},
+        entry("a", "warn", "WeightGradExcess", nan=1, unit="ratio"),
     ]
     states = [one["state"] for one in flagged(series, [finding(module="b")])]
-    assert states == ["ok", "warn", "warn", "alert", "ok", "ok"]
+    assert states == ["ok", "warn", "warn", "alert", "ok", "ok", "ok"]

@@ -1,10 +1,14 @@
 """Pages of models that were really trained: diagrams and reports, as users make them."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.pictures.report.contents import contents
+from taiyi_fx.pictures.report.readout import MonitorReadout
 from tests.outline.outlined import Block, Stack
 
 
@@ -68,3 +72,27 @@ def test_a_report_of_a_run_leads_from_its_first_nan_to_the_box(
     page.locator("#events-section button").first.click()
     assert "stem" in page.inner_text("#curves-title")
     page.screenshot(path=screenshots / "real-run.png")
+
+
+def test_a_last_layer_that_begins_at_zero_is_flagged_nowhere():
+    torch.manual_seed(0)
+    plain = nn.Sequential(
+        nn.Linear(4, 16), nn.SiLU(), nn.Linear(16, 16), nn.SiLU(), nn.Linear(16, 4)
+    )
+    nn.init.zeros_(plain[4].weight)
+    nn.init.zeros_(plain[4].bias)
+    optimizer = torch.optim.Adam(plain.parameters(), lr=1e-3)
+    model = taiyi_fx.instrument(plain, optimizer=optimizer)
+    for step in range(20):
+        x = torch.randn(32, 4)
+        optimizer.zero_grad()
+        (model(x) - x).square().mean().backward()
+        model.monitor.track(step)
+        optimizer.step()
+    agreement = model.monitor.get_output()["0"]["WeightGradAgreement"]
+    assert [math.isnan(value) for value in agreement.values()] == [True, False, False]
+    assert model.monitor.findings == []
+    series = contents("run", MonitorReadout(model.monitor)).entry["series"]
+    assert [s["quantity"] for s in series if s["state"] != "ok"] == []
+    read = taiyi_fx.diagram(model, values=True)._latest
+    assert {mark for mark, one in read.items() if one.state != "ok"} == set()

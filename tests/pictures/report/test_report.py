@@ -85,7 +85,7 @@ def check_entry(entry, made, findings):
     assert entry["numbers"] == len(made)
     assert entry["nan"] == sum(map(math.isnan, values))
     assert entry["inf"] == sum(map(math.isinf, values))
-    state, trend = state_of(values, entry["health"])
+    state, trend = state_of(values, entry["health"], entry["unit"])
     (marked,) = flagged([{**entry, "state": state}], findings)
     assert (entry["state"], entry["trend"]) == (marked["state"], trend)
     latest = float(entry["latest"])

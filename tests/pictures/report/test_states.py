@@ -52,3 +52,16 @@ def test_a_series_is_in_the_state_that_its_numbers_and_its_rule_say(health, valu
 def test_a_rule_of_another_version_adds_nothing():
     assert state_of([*FIVE, 0.3], "of_tomorrow") == State("ok")
     assert state_of([NAN], "of_tomorrow") == State("alert")
+
+
+@pytest.mark.parametrize("unit", ["ratio", "cosine", "directions"])
+def test_a_ratio_of_zero_by_zero_counts_for_nothing_and_an_infinite_one_does(unit):
+    assert state_of([NAN, 1], unit=unit) == State("ok")
+    assert state_of([1, NAN], unit=unit) == State("ok")
+    assert state_of([NAN], unit=unit) == State("ok")
+    assert state_of([*FIVE, NAN, 30], unit=unit) == State("warn", "up")
+    assert state_of([NAN, INF], unit=unit) == State("alert")
+
+
+def test_a_share_that_is_nan_counts():
+    assert state_of([NAN, 0.5], unit="share") == State("warn")
