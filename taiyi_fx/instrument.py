@@ -84,8 +84,8 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     Args:
         model: The model, before it is wrapped for parallel training or compiled.
         cfg: Modules to their quantities; the name of a preset, such as ``"transformer"``; or a list
-            of these, which are added up. Without one it is the preset that fits the model, as
-            `presets` lists them. Keys are dotted names, class names, classes, patterns,
+            of these, which are added up. None is the preset that fits the model, as `presets`
+            lists them: alone, or in a list. Keys are dotted names, class names, classes, patterns,
             predicates of name and module, or functions whose calls the graph shows, such as
             ``operator.add``; of torch and operator also as texts: ``"torch.nn.Linear"``. Entries
             are a quantity's name, ``[name, schedule]`` or ``[name, schedule, options]``, or a
