@@ -32,6 +32,7 @@ class SpectrumValue:
         n: The number of rows, ....
         features: C.
         eps: The relative rounding of the data's type.
+        mean_square: The squared norm of the mean that was subtracted, ...; of no meaning where none was.
     """
 
     matrix: Tensor
@@ -39,6 +40,7 @@ class SpectrumValue:
     n: Tensor
     features: int
     eps: float
+    mean_square: Tensor
 
     @functools.cached_property
     def eigenvalues(self) -> Tensor:
@@ -168,13 +170,15 @@ class Spectrum:
         return n, mean * factor, unit * abs(factor), product, rows
 
     def finish(self, state: State) -> SpectrumValue:
-        n, _, unit, product, rows = state
+        n, mean, unit, product, rows = state
         if _is_rows(state):
+            mean = rows.mean(-2, dtype=unit.dtype) * unit.unsqueeze(-1)
             product, of_rows = self._product_of_few(rows)
             unit = unit * of_rows
         per_row = (n - 1 if self.centered else n).clamp(min=0).to(unit.dtype)
         eps = torch.finfo(rows.dtype).eps
-        return SpectrumValue(product, unit.square() / per_row, n, rows.shape[-1], eps)
+        unit = unit.square() / per_row
+        return SpectrumValue(product, unit, n, rows.shape[-1], eps, mean.square().sum(-1))
 
     def _product_of_few(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """The smaller product of rows, ... x N x C, or of many calls', and its unit, ...."""

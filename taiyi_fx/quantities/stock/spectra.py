@@ -168,17 +168,17 @@ also_at(participation_ratio, {"OutputGradParticipationRatio": _OUTPUT_GRAD}, las
     unit="ratio",
     accuracy="1e-4",
     batched=True,
-    spectrum=output.spectrum(centered=True),
-    xx=output.square_sum,
+    spectrum=output.spectrum,
 )
-def output_variation(spectrum: SpectrumValue, xx: Tensor) -> Tensor:
+def output_variation(spectrum: SpectrumValue) -> Tensor:
     """Share of the output's mean square that is variance between rows, in [0, 1].
 
     0 where all rows are alike, whatever their size; NaN of a single row, and of zeros.
 
     Formula: sum_n ||y_n - mean(y)||^2 / sum_n ||y_n||^2
     """
-    return spectrum.trace * (spectrum.n - 1) / xx
+    within = spectrum.trace * (spectrum.n - 1)
+    return within / (within + spectrum.n * spectrum.mean_square)
 
 
 @quantity(
