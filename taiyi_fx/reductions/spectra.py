@@ -32,7 +32,8 @@ class SpectrumValue:
         n: The number of rows, ....
         features: C.
         eps: The relative rounding of the data's type.
-        mean_square: The squared norm of the mean that was subtracted, ...; of no meaning where none was.
+        mean_square: The squared norm of the mean that was subtracted, ...; without a meaning where
+            none was.
     """
 
     matrix: Tensor
