@@ -7,7 +7,7 @@ from itertools import accumulate
 from operator import mul
 from typing import Any
 
-from taiyi_fx.findings.facts.autograd import Uses, name_of, shape_of
+from taiyi_fx.findings.facts.autograd import Uses, makers_of, name_of, shape_of
 
 Shape = tuple[int, ...]
 
@@ -19,8 +19,10 @@ def torn_views(uses: Uses) -> Iterator[tuple[Any, Shape, Shape]]:
     """The views that exchange two sizes, where a transpose was meant: node, sizes before and after.
 
     A view splits axes and joins them, and keeps their order. Where neither is so, the entries of
-    one axis are filled up with those of another. Not where the first entries are cut off behind it,
-    or sizes differ by one: relative positions are shifted so on purpose.
+    one axis are filled up with those of another. Not where entries are cut off before or behind it,
+    or sizes differ by one: relative positions are shifted so on purpose. Not of a parameter, which
+    may be kept in any order; nor where the last axis may have been split into heads that join the
+    samples, ``(..., n, n * k)`` to ``(..., n * k, n)``.
 
     Args:
         uses: The functions that made the loss.
@@ -28,14 +30,26 @@ def torn_views(uses: Uses) -> Iterator[tuple[Any, Shape, Shape]]:
     for node in uses.nodes:
         given = getattr(node, _SAVED, ()) if name_of(node) in _VIEWS else ()
         made = shape_of(node)
-        is_shift = any(name_of(user) == "Slice" for user, _ in uses.users[id(node)])
-        if given and made and not is_shift and _exchanges(tuple(map(int, given)), made):
-            yield node, tuple(map(int, given)), made
+        makers = makers_of(node)
+        if makers and name_of(makers[0]) == "Clone":  # a reshape of what is no view
+            makers = makers_of(makers[0])
+        is_own = bool(makers) and not hasattr(makers[0], "variable")
+        around = [*makers, *(user for user, _ in uses.users[id(node)])]
+        is_shift = any(name_of(one) == "Slice" for one in around)
+        if given and made and is_own and not is_shift:
+            given = tuple(map(int, given))
+            if _exchanges(given, made) and not _may_be_heads(given, made):
+                yield node, given, made
 
 
 def _exchanges(given: Shape, made: Shape) -> bool:
     """True if two sizes that differ, one after the other, come in the other order."""
     return any(_is_exchange(a, b) for a, b in _segments(given, made))
+
+
+def _may_be_heads(given: Shape, made: Shape) -> bool:
+    (n, joined), last = given[-2:], made[-2:]
+    return len(given) > 2 and last == (joined, n) != (n, joined) and joined % n == 0
 
 
 def _is_exchange(given: Shape, made: Shape) -> bool:

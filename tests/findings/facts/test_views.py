@@ -22,6 +22,9 @@ SOUND = {
     "a square": ((6, 6), lambda x: x.view(6, 6)),
     "windows": ((3, 10, 4), lambda x: x.view(3, 5, 2, 4)),
     "shifted positions": ((2, 3, 10, 11), lambda x: x.view(2, 3, 11, 10)),
+    "heads that join the samples": ((7, 4, 16), lambda x: x.view(7, 16, 4)),
+    "one query's heads that join the samples": ((1, 4, 16), lambda x: x.view(1, 16, 4)),
+    "positions whose first entries were cut off": ((2, 8, 5), lambda x: x[:, 1:].reshape(2, 5, 7)),
     "shifted positions of a memory": ((2, 3, 5, 10), lambda x: x.view(2, 3, 10, 5)[:, :, 1:]),
 }
 
@@ -36,6 +39,18 @@ def test_exchanged_sizes_are_found_with_both_shapes(case):
     ((_, given, made),) = torn(case)
     assert given == case[0]
     assert len(made) >= 2
+
+
+def test_a_parameter_may_be_kept_in_any_order():
+    bias = torch.nn.Parameter(torch.ones(12, 5))
+    assert [*torn_views(Uses.of((bias.view(5, 12) * 2).sum()))] == []
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_attention_of_torch_whose_heads_are_as_wide_as_the_batch_is_sound(batch_first):
+    attention = torch.nn.MultiheadAttention(32, 8, batch_first=batch_first)
+    x = torch.ones((4, 6, 32) if batch_first else (6, 4, 32))
+    assert [*torn_views(Uses.of(attention(x, x, x)[0].sum()))] == []
 
 
 @pytest.mark.parametrize("case", SOUND.values(), ids=SOUND)
