@@ -67,9 +67,16 @@ def logits_of(uses: Uses, parameters: Mapping[int, str]) -> Logits | None:
         size if is_binary else size // max(classes, 1),
         classes,
         maker is not None and name_of(maker) in _LAYERS,
-        end._saved_reduction == _MEAN and end._saved_weight is None,
+        end._saved_reduction == _MEAN and not _is_weighted(end),
         _is_whole(uses, end),
     )
+
+
+def _is_weighted(end: Any) -> bool:
+    try:
+        return end._saved_weight is not None
+    except RuntimeError:  # the weights were released by backward: there were some
+        return True
 
 
 def _log_softmax(end: Any) -> Any:

@@ -65,3 +65,17 @@ def test_what_lies_before_and_behind_it_is_told(loss, is_output, is_mean, is_who
 )
 def test_of_none_and_of_several_nothing_is_known(loss):
     assert logits(loss()) is None
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda: F.cross_entropy(made(), Y, weight=torch.ones(5)),
+        lambda: F.binary_cross_entropy_with_logits(MODEL["one"](MODEL["body"](X)), ONES, ONES),
+    ],
+    ids=["classes", "binary"],
+)
+def test_weights_that_a_backward_released_are_known_to_have_been_there(loss):
+    value = loss()
+    value.backward()
+    assert not logits(value).is_mean
