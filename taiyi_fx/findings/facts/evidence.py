@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -176,12 +176,18 @@ class Evidence:
         return f"{len(self.series)} series of {of}, steps {min(steps)} to {max(steps)}"
 
     @functools.cached_property
-    def kinds(self) -> dict[str, frozenset[str]]:
-        """The quantities of each module: those of one class have the same."""
+    def kinds(self) -> dict[str, Hashable]:
+        """The class of each module; where it is not known, its quantities: of one class they are
+        the same.
+        """
         found: dict[str, set[str]] = {}
         for one in self.series:
             found.setdefault(one.module, set()).add(one.quantity)
-        return {module: frozenset(quantities) for module, quantities in found.items()}
+        known = {one.module: self.attributes.get(one.name) for one in self.series}
+        return {
+            module: own.kind if (own := known[module]) else frozenset(quantities)
+            for module, quantities in found.items()
+        }
 
     @functools.cached_property
     def _by_quantity(self) -> dict[str, list[Watched]]:

@@ -163,7 +163,8 @@ def _among(evidence: Evidence, every: Iterable[InRole], bounds: _Bounds) -> Iter
         groups.setdefault((role, kind), []).append(one)
         place.setdefault(one.module, len(place))
     parted = (part for group in groups.values() for part in _by_place(group))
-    found = [one for group in parted for one in _of_group(group, bounds)]
+    fallen = _fallen(evidence)
+    found = [one for group in parted for one in _of_group(group, bounds, fallen)]
     yield from sorted(found, key=lambda one: place[one.module])
 
 
@@ -176,7 +177,13 @@ def _by_place(group: list[Watched]) -> Iterator[list[Watched]]:
     yield from parts.values() if is_split else [group]
 
 
-def _of_group(group: list[Watched], bounds: _Bounds) -> Iterator[Finding]:
+def _fallen(evidence: Evidence) -> float:
+    """The powers of ten by which a loss has fallen: what is behind it has smaller gradients."""
+    ends = [(median(s.values[:STEPS]), median(s.values[-STEPS:])) for s in evidence.losses]
+    return max((float(np.log10(a / b)) for a, b in ends if a > b > 0), default=0.0)
+
+
+def _of_group(group: list[Watched], bounds: _Bounds, fallen: float) -> Iterator[Finding]:
     group = [one for one in group if len(one.values) and (one.values != 0).all()]
     if len(group) <= bounds.few:
         return
@@ -192,6 +199,8 @@ def _of_group(group: list[Watched], bounds: _Bounds) -> Iterator[Finding]:
     # What is odd from the first step on is, though a training may make up for it.
     begins = is_far[:, :STEPS].all(1) & (is_far.shape[1] >= STEPS) & (group[0].steps[0] == 0)
     leaving = first_to_part(table)
+    if leaving and group[0].direction == "backward" and -fallen <= leaving.powers < 0:
+        leaving = None
     if leaving is not None:
         yield _parting(group[leaving.row], leaving)
     for i in np.flatnonzero(lasts | begins).tolist():

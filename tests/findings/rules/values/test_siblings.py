@@ -1,8 +1,11 @@
 """The odd one out among modules of one role."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from taiyi_fx.findings import Attributes
 from taiyi_fx.findings.rules.values.siblings import outliers
 from tests.findings.given import evidence
 
@@ -138,6 +141,22 @@ def test_of_blocks_most_of_which_leave_what_they_were_the_first_is_named():
     found, *_ = outliers(evidence(numbers))
     assert (found.module, found.severity) == ("h.2", "alert")
     assert "of 2 others like it stays as it was" in found.text
+
+
+@pytest.mark.parametrize(("last", "count"), [(1.0, 1), (0.001, 0)])
+def test_gradients_that_shrink_as_the_loss_has_fallen_are_none(last, count):
+    shrinks = np.geomspace(1.0, 0.02, 40)
+    numbers = {(f"h.{i}.fc", "OutputGradRMS"): shrinks if i > 2 else 1.0 for i in range(6)}
+    numbers[("", "loss")] = np.geomspace(1.0, last, 40)
+    assert len([f for f in outliers(evidence(numbers)) if "shrinks" in f.text]) == count
+
+
+def test_numbered_modules_are_siblings_of_their_class_where_it_is_known():
+    numbers = {(f"net.{i}", "WeightNorm"): 100.0 if i == 4 else 1.0 for i in range(8)}
+    known = evidence(numbers)
+    assert [found.module for found in outliers(known)] == ["net.4"]
+    kinds = {f"net.{i}": Attributes("PReLU" if i == 4 else "Linear", {}) for i in range(8)}
+    assert [*outliers(replace(known, attributes=kinds))] == []
 
 
 def test_gradients_into_a_branch_that_began_at_nothing_are_compared_with_their_like():
