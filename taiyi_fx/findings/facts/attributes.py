@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 _NO_MATTER = frozenset({"inplace", "training"})
@@ -20,11 +20,13 @@ class Attributes(NamedTuple):
         settings: Its own settings that are no whole numbers, by name; its mode, if it acts
             otherwise in training; and the names of its parameters, as ``"parameters"``.
         features: The number that a linear layer is given, and the one that it returns; else zeros.
+        sizes: The shapes of the weights in it, by name.
     """
 
     kind: str
     settings: Mapping[str, float | bool | str]
     features: tuple[int, int] = (0, 0)
+    sizes: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 def attributes_of(modules: Mapping[str, Any]) -> dict[str, Attributes]:
@@ -33,21 +35,36 @@ def attributes_of(modules: Mapping[str, Any]) -> dict[str, Attributes]:
     Args:
         modules: The modules by name. A run is read without torch, hence `Any`.
     """
-    return {name: _attributes(module) for name, module in modules.items()}
+    sizes = _sizes(modules)
+    return {name: _attributes(module, sizes[name]) for name, module in modules.items()}
 
 
-def _attributes(module: Any) -> Attributes:
+def _sizes(modules: Mapping[str, Any]) -> dict[str, list[tuple[str, tuple[int, ...]]]]:
+    sizes: dict[str, list[tuple[str, tuple[int, ...]]]] = {name: [] for name in modules}
+    for name, module in modules.items():
+        own = {**module._buffers, **module._parameters}.get("weight")
+        if own is None or hasattr(type(own), "cls_to_become"):  # which has no shape yet
+            continue
+        parts = name.split(".") if name else []
+        for i in range(len(parts) + 1):
+            if (around := ".".join(parts[:i])) in sizes:
+                sizes[around].append((".".join(parts[i:]), tuple(own.shape)))
+    return sizes
+
+
+def _attributes(module: Any, sizes: Sequence[tuple[str, tuple[int, ...]]]) -> Attributes:
     kind = type(module).__name__
     settings = {
         name: own
         for name, own in vars(module).items()
         if type(own) in _PLAIN and not name.startswith("_") and name not in _NO_MATTER
     }
-    if any(word in kind for word in _OF_MODES):
-        settings["training"] = module.training
+    if any(word in kind for word in _OF_MODES) and type(vars(module).get("training")) is bool:
+        settings["training"] = vars(module)["training"]
     has = sorted(name for name, own in module._parameters.items() if own is not None)
     settings["parameters"] = ", ".join(has)
     path = f"{type(module).__module__}.{kind}"
     given, returned = (vars(module).get(f"{way}_features") for way in ("in", "out"))
     is_linear = type(given) is int and type(returned) is int
-    return Attributes(path, settings, (given, returned) if is_linear else (0, 0))
+    features = (given, returned) if is_linear else (0, 0)
+    return Attributes(path, settings, features, tuple(sizes))

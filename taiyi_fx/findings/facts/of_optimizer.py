@@ -61,7 +61,8 @@ def _rule(optimizer: Any) -> str:
 def step_counts_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dict[str, int]:
     """The steps that optimizers such as Adam count of each module's weight, or first parameter.
 
-    0 of one that they have no state of. Counts on another device are left out: to read one waits.
+    0 of one that they have no state of. Counts on another device are left out: to read one waits;
+    and what is no number.
 
     Args:
         modules: The modules by name.
@@ -74,7 +75,8 @@ def step_counts_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dic
         state = getattr(optimizer, "state", {})
         for parameter in (p for group in optimizer.param_groups for p in group["params"]):
             count = (state.get(parameter) or {}).get("step", 0)
-            if isinstance(count, (int, float)) or count.device.type == "cpu":
+            is_here = getattr(getattr(count, "device", None), "type", "") == "cpu"
+            if isinstance(count, (int, float)) or (is_here and count.numel() == 1):
                 counts[id(parameter)] = int(count)
     own = {
         name: [p for p in m._parameters.values() if p is not None] for name, m in modules.items()

@@ -35,3 +35,17 @@ def test_a_weight_that_is_a_buffer_is_no_parameter():
     del layer.weight
     layer.register_buffer("weight", weight)
     assert attributes_of({"": layer})[""].settings["parameters"] == "bias"
+
+
+class Asks(nn.Dropout):
+    @property
+    def training(self):
+        raise AssertionError("the model's own code was run")
+
+    @training.setter
+    def training(self, value):
+        pass
+
+
+def test_a_mode_that_is_computed_is_not_asked_for():
+    assert "training" not in attributes_of({"": Asks()})[""].settings

@@ -49,3 +49,11 @@ def test_steps_are_those_that_adam_counts_and_none_of_others():
     assert step_counts_of(modules, [adam, sgd]) == {"a": 3, "b": 0}
     adam.state.clear()
     assert step_counts_of(modules, [adam, sgd]) == {"a": 0, "b": 0}
+
+
+def test_counts_that_are_no_numbers_are_left_out():
+    model = nn.Linear(2, 2)
+    adam = torch.optim.Adam(model.parameters())
+    for count in (None, "1", torch.ones(2), torch.ones(1, device="meta")):
+        adam.state[model.weight] = {"step": count}
+        assert step_counts_of({"a": model}, [adam]) == {}

@@ -21,7 +21,7 @@ _MANY = 16
 _OUTWEIGHED = 8.0
 """Times the largest cross entropy: so large are no usual terms beside it, as those of boxes."""
 _LARGE = 30.0
-"""Times the largest gradient that a mean has."""
+"""Times the largest gradient that a mean over all cases has."""
 
 ODD_LOSS = Kind(
     "odd_loss",
@@ -118,7 +118,8 @@ def _of_gradient(loss: Watched, logits: Logits, evidence: Evidence) -> Finding |
     if size is None or not logits.is_output:
         return None
     times = size * logits.cases * float(np.sqrt(logits.classes / 2))
-    if times <= _LARGE:
+    # A mean of one case alone, where all others are left out of it, has this one.
+    if times <= max(_LARGE, float(np.sqrt(logits.cases))):
         return None
     text = (
         f"the gradient of what {logits.module!r} returns is {times:.3g} times the largest that the "

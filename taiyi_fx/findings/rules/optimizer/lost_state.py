@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
@@ -11,6 +13,8 @@ from taiyi_fx.findings.kind import Kind
 
 _FEW = 16
 """Steps below which nothing is said."""
+_PAIRS = 8
+"""Numbers of steps that follow each other, which tell steps of the optimizer from micro-batches."""
 _SHARE = 0.5
 """Of the steps that were taken: it has forgotten the others."""
 _MOST = 0.5
@@ -47,5 +51,6 @@ def _steps(s: Watched) -> int:
 
 
 def _moves(s: Watched) -> bool:
-    """True if it changes from each number to the next: of micro-batches, not each makes a step."""
-    return _steps(s) >= _FEW and bool((s.values > 0).all())
+    """True if it changes from each step to the next: of micro-batches, not each makes a step."""
+    pairs = int((np.diff(s.steps) == 1).sum())
+    return _steps(s) >= _FEW and pairs >= _PAIRS and bool((s.values > 0).all())

@@ -1,9 +1,10 @@
-"""The one module among siblings of its class that has other settings, or lacks a parameter."""
+"""The one module among siblings of its class and sizes that has other settings or parameters."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from taiyi_fx.findings.facts.attributes import Attributes
 from taiyi_fx.findings.facts.evidence import Evidence
@@ -22,11 +23,12 @@ def odd_attributes(evidence: Evidence) -> Iterator[Finding]:
     """Modules with a setting, a mode or parameters that are not those of all their siblings.
 
     Not the first or the last of them, which may be made otherwise on purpose, but for a weight that
-    is no parameter.
+    is no parameter. Those of other sizes are no siblings: settings often follow from sizes, as
+    whether a block has a shortcut.
     """
-    groups: dict[tuple[str, str], list[str]] = {}
+    groups: dict[tuple[Any, ...], list[str]] = {}
     for name, own in evidence.attributes.items():
-        groups.setdefault((role_of(name), own.kind), []).append(name)
+        groups.setdefault((role_of(name), own.kind, own.sizes), []).append(name)
     sites = {s.name: s for s in reversed(evidence.series)}
     first = next(iter(evidence.series), None)
     if first is None:
@@ -35,7 +37,7 @@ def odd_attributes(evidence: Evidence) -> Iterator[Finding]:
         names.sort(key=number_in)
         for name, what in _odd_ones(names, evidence.attributes) if len(names) > _FEW else ():
             site = sites.get(name, first)
-            text = f"{name!r} {what} of {len(names) - 1} others of its role and class"
+            text = f"{name!r} {what} of {len(names) - 1} others of its role, class and sizes"
             found = {"module": name, "advice": _ADVICE}
             yield ODD_LAYER.at(site, 0, text, "a layer like the others", **found)
 

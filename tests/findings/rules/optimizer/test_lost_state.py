@@ -14,8 +14,8 @@ from tests.findings.given import evidence
 NAMES = ("a", "b", "c")
 
 
-def of(counts, moves=0.01):
-    known = evidence({(name, "UpdateRatio.weight"): moves for name in NAMES})
+def of(counts, moves=0.01, steps=None):
+    known = evidence({(name, "UpdateRatio.weight"): moves for name in NAMES}, steps)
     return [*lost_states(replace(known, step_counts=dict(zip(NAMES, counts, strict=True))))]
 
 
@@ -34,6 +34,12 @@ def test_a_count_that_began_anew_is_the_optimizers_or_one_weights():
 )
 def test_counts_of_steps_that_were_taken_are_none(counts, moves):
     assert of(counts, moves) == []
+
+
+def test_what_is_read_now_and_then_may_be_of_micro_batches():
+    assert of((200, 200, 200), np.full(40, 0.01), range(0, 800, 20)) == []
+    dense = [*range(10), *range(20, 620, 20)]
+    assert of((100, 100, 100), np.full(40, 0.01), dense) != []
 
 
 @pytest.mark.parametrize("is_made_anew", [True, False])

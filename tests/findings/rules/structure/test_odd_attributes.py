@@ -1,6 +1,7 @@
 """Modules whose settings are not those of their siblings."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -48,6 +49,33 @@ def test_one_with_another_setting_is_named_with_both():
 )
 def test_ends_of_few_or_near_ones_are_none(layers):
     assert found_in(*layers) == []
+
+
+class Block(nn.Module):
+    """Two layers, with a shortcut where what it is given is as wide as what it returns."""
+
+    def __init__(self, given, returned):
+        super().__init__()
+        self.has_shortcut = given == returned
+        self.fc = nn.Linear(given, returned)
+
+
+def test_settings_that_follow_from_sizes_are_none():
+    widths = [4, 5, 6, 6, 7, 8]
+    assert found_in(*(Block(a, b) for a, b in pairwise(widths))) == []
+    blocks = [Block(4, 4) for _ in range(N)]
+    blocks[2].has_shortcut = False
+    (found,) = found_in(*blocks)
+    assert "has_shortcut=False, and not True" in found.text
+
+
+def test_a_layer_of_another_size_may_lack_a_bias():
+    layers = [nn.Linear(4, 4) for _ in range(N)]
+    assert found_in(*layers[:2], nn.Linear(4, 8, bias=False), nn.Linear(8, 4), *layers[2:]) == []
+
+
+def test_a_lazy_layer_that_was_not_called_has_no_size():
+    assert found_in(*(nn.LazyLinear(4) for _ in range(N))) == []
 
 
 def test_one_in_another_mode_is_named():
