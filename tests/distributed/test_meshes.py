@@ -152,11 +152,18 @@ def descend(model, monitor, data, between=lambda: None):
     return recorded(monitor)
 
 
+@taiyi_fx.quantity(spectrum=taiyi_fx.output.spectrum, xx=taiyi_fx.output.square_sum)
+def of_the_whole_and_of_parts(spectrum, xx):
+    """A spectrum is that of the whole tensor, and squares are summed in parts."""
+    return spectrum.trace * xx
+
+
 def every_quantity_of_perceptron():
     """All but those of routers: no part of it is one, and parts of a result are no choices."""
     routers = ("RouterLoad", "RouterEntropy", "DeadExperts")
     asked = every_quantity(perceptron)
-    return {name: [q for q in of if q not in routers] for name, of in asked.items()}
+    own = of_the_whole_and_of_parts
+    return {name: [*(q for q in of if q not in routers), own] for name, of in asked.items()}
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, Mode
-from taiyi_fx.passes.probes.slots import in_tensors
+from taiyi_fx.passes.probes.slots import Slot, in_tensors
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.records.record import Series
 from taiyi_fx.step.ranks.bucket import Key, Offer
@@ -68,8 +68,13 @@ class Join:
             failures: Reasons for missing values, by series. Afterwards only those of failures on
                 this rank and, on the rank that records, of values that no rank has.
         """
-        failed = dict(self._failed(works, asked))
-        offers = {key: Offer(None) for key in failed} | dict(self._offered(works, statistics))
+        incomplete = [*self._incomplete(works, asked)]
+        failed = dict(self._failed(incomplete))
+        offers = {
+            **{key: Offer(None) for key in failed},
+            **dict(self._parts(incomplete)),
+            **dict(self._offered(works, statistics)),
+        }
         rows, why = None, ""
         try:
             rows = self._exchange(asked, statistics).rows(step, offers)
@@ -102,10 +107,10 @@ class Join:
             self._exchanges[id(asked)] = Exchange(self.ranks, due, is_needed=is_needed)
         return self._exchanges[id(asked)]
 
-    def _failed(
+    def _incomplete(
         self, works: Sequence[Work], asked: Sequence[Asked]
-    ) -> Iterator[tuple[Key, Series]]:
-        """The readings that raised on this rank, each with a series that lacks it."""
+    ) -> Iterator[tuple[Subscription, Mode, int]]:
+        """The subscriptions and calls of which this rank lacks a reading."""
         have = {(id(work.asked), work.mode, work.call) for work in works}
         for subscription, _ in asked:
             if not subscription.is_at_calls:
@@ -113,17 +118,38 @@ class Join:
             for mode in _MODES:
                 for call in range(self._table.calls(mode, subscription.module)):
                     if (id(subscription), mode, call) not in have:
-                        yield from self._failed_at(subscription, mode, call)
+                        yield subscription, mode, call
 
-    def _failed_at(
-        self, asked: Subscription, mode: Mode, call: int
+    def _slots(self, asked: Subscription, mode: Mode, call: int) -> list[tuple[Key, Slot]]:
+        """The slots of a call, each with the key of its reading."""
+        slots = self._table.at(mode, asked.module, call)
+        return [
+            ((mode, self._numbers[asked.module, reading], call), slots[reading])
+            for reading in asked.readings.values()
+            if reading in slots
+        ]
+
+    def _failed(
+        self, incomplete: Sequence[tuple[Subscription, Mode, int]]
     ) -> Iterator[tuple[Key, Series]]:
-        name = asked.module + (f"@{call}" if call else "")
-        for reading in asked.readings.values():
-            slot = self._table.at(mode, asked.module, call).get(reading)
-            if slot is not None and slot.failure is not None:
-                key = mode, self._numbers[asked.module, reading], call
-                yield key, (name, asked.label)
+        """The readings that raised on this rank, each with a series that lacks it."""
+        for asked, mode, call in incomplete:
+            name = asked.module + (f"@{call}" if call else "")
+            for key, slot in self._slots(asked, mode, call):
+                if slot.failure is not None:
+                    yield key, (name, asked.label)
+
+    def _parts(
+        self, incomplete: Sequence[tuple[Subscription, Mode, int]]
+    ) -> Iterator[tuple[Key, Offer]]:
+        """The parts of tensors that this rank reduced, where it lacks what another reads whole."""
+        for asked, mode, call in incomplete:
+            slots = self._slots(asked, mode, call)
+            lacking = [slot for _, slot in slots if slot.found is None]
+            if lacking and all(s.ranks is not None and s.failure is None for s in lacking):
+                for key, slot in slots:
+                    if slot.ranks is not None and slot.state is not None:
+                        yield key, Offer(slot.state)
 
     def _offered(
         self, works: Sequence[Work], statistics: Statistics
