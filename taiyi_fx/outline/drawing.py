@@ -136,8 +136,8 @@ class Drawing:
         return entry, leaving
 
     def _draw_followed(self, node: CallNode | JoinNode, scope: Scope) -> Ends:
-        # The first is the forward that is drawn itself; the model's own has no cluster yet.
-        for name, call in node.scope[bool(scope) :]:
+        # The first is the forward that is drawn itself.
+        for name, call in node.scope[1:]:
             scope = (*scope, _called(name, call))
             if scope not in self.clusters:
                 self.clusters[scope] = self._module("python", name, call)

@@ -77,6 +77,32 @@ def test_a_module_that_is_never_called_is_there_with_its_parameters():
     assert "it is never called here: only its parameters can be read" in uncalled.notes
 
 
+class Attending(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.attention = nn.LayerNorm(4), nn.MultiheadAttention(4, 2)
+        self.head = nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = self.norm(x)
+        return self.head(y + self.attention(y, y, y)[0])
+
+
+def test_attention_of_torch_stands_in_the_flow_with_its_parts():
+    outline = outlined(Attending(), {nn.Linear: ["OutputRMS"]}, torch.ones(2, 3, 4))
+    attention = at(outline, "attention")
+    assert labels(outline, attention) == ["forward", "out_proj"]
+    forward, norm, add = (at(outline, label) for label in ("forward", "norm", "add"))
+    passed = {(edge.source, edge.target) for edge in outline.edges}
+    assert {(norm, forward), (forward, add), (add, at(outline, "head"))} <= passed
+
+
+def test_a_model_that_stayed_python_is_drawn_once():
+    outline = outlined(Attending(), {nn.Linear: ["OutputRMS"]}, torch.ones(2, 3, 4))
+    assert [item.class_name for item in outline.items].count("Attending") == 1
+    assert {"input", "output", "norm", "attention", "head"} <= set(labels(outline))
+
+
 def test_a_part_that_stayed_python_holds_what_a_run_has_shown():
     class Branches(nn.Module):
         def __init__(self):

@@ -93,19 +93,32 @@ class Frame:
                 self._by_node[inner] = node
                 waiting += _behind(inner)
 
+    def has_calls_in(self, scope: Scope) -> bool:
+        """True if a module was called in a followed forward, or in one within it."""
+        n = len(scope)
+        return any(isinstance(node, CallNode) and node.scope[:n] == scope for node in self.graph)
+
+    def sources(self, value: Any, scope: Scope) -> list[Any]:
+        """The sources of the tensors in a value that is used in a scope."""
+        every = (self._source(tensor, scope) for tensor in tensors_in(value))
+        return [source for source in dict.fromkeys(every) if source is not None]
+
+    def call(
+        self, node: CallNode, sources: Collection[Any], value: Any, given: Collection[Any]
+    ) -> None:
+        """Records a call, the sources and nodes of what it was given, and what it returned."""
+        self._add(node)
+        self.graph.add_edges_from((source, node) for source in sources)
+        self.produce(node, value, given)
+
     def settle(self, value: Any, scope: Scope) -> None:
         """Finds the sources of a followed forward's output, while they are known to be inside."""
         for tensor in tensors_in(value):
             self._source(tensor, scope)
 
-    def consume(self, node: Any, value: Any, scope: Scope) -> None:
-        """Records the sources that the tensors given to a call were computed from."""
-        if node != OUT:
-            self._add(node)
-        for tensor in tensors_in(value):
-            source = self._source(tensor, scope)
-            if source is not None:
-                self.graph.add_edge(source, node)
+    def end(self, value: Any, scope: Scope) -> None:
+        """Records the sources of what the forward returns."""
+        self.graph.add_edges_from((source, OUT) for source in self.sources(value, scope))
 
     def _source(self, tensor: Tensor, scope: Scope) -> Any:
         if tensor.requires_grad:

@@ -14,7 +14,7 @@ import torch
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import CapturedGraph
-from taiyi_fx.passes.flow.contract import IN, OUT, CallNode, Frame, Scope, nodes_of
+from taiyi_fx.passes.flow.contract import IN, CallNode, Frame, Scope, nodes_of
 from taiyi_fx.passes.flow.shapes import Shape, Shapes, shapes_in
 from taiyi_fx.passes.module_tree import names_in
 from taiyi_fx.passes.override import ForwardOverride
@@ -116,18 +116,19 @@ class Observer:
             return (
                 self._begin(call, forward, args, kwargs) if is_python else forward(*args, **kwargs)
             )
-        if is_python:
-            scope = (*self._scope, call)
-            value = self._within(frame, scope, forward, args, kwargs)
-            self.unless_failed(frame.settle, value, scope)
-            return value
-        node = CallNode(*call, self._scope)
-        self.unless_failed(frame.consume, node, (args, kwargs), self._scope)
-        given: set[Any] = set()
+        node, scope = CallNode(*call, self._scope), (*self._scope, call)
         # Taken before the call: a tensor that it changes in place has another node afterwards.
+        sources, given = list[Any](), set[Any]()
+        self.unless_failed(lambda: sources.extend(frame.sources((args, kwargs), self._scope)))
         self.unless_failed(lambda: given.update(nodes_of((args, kwargs))))
-        value = self._within(None, (), forward, args, kwargs)
-        self.unless_failed(frame.produce, node, value, given)
+        if is_python:
+            value = self._within(frame, scope, forward, args, kwargs)
+            if self.unless_failed(frame.has_calls_in, scope):
+                self.unless_failed(frame.settle, value, scope)
+                return value
+        else:
+            value = self._within(None, (), forward, args, kwargs)
+        self.unless_failed(frame.call, node, sources, value, given)
         return value
 
     def _begin(
@@ -140,7 +141,7 @@ class Observer:
         frame = Frame((call,))
         self.unless_failed(frame.produce, IN, (args, kwargs))
         value = self._within(frame, (call,), forward, args, kwargs)
-        self.unless_failed(frame.consume, OUT, value, (call,))
+        self.unless_failed(frame.end, value, (call,))
         if self.flow.problem is None:
             self.flow.inside[call] = frame.graph
         return value

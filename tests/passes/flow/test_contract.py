@@ -11,10 +11,9 @@ A, B = CallNode("a", 0, SCOPE), CallNode("b", 0, SCOPE)
 
 def called(frame, node, function, x):
     """A call of a module as the observer tells of it."""
-    frame.consume(node, x, SCOPE)
-    given = set(nodes_of(x))
+    sources, given = frame.sources(x, SCOPE), set(nodes_of(x))
     made = function(x)
-    frame.produce(node, made, given)
+    frame.call(node, sources, made, given)
     return made
 
 
@@ -29,7 +28,7 @@ def test_operations_between_calls_are_contracted():
     frame = begun(x)
     y = called(frame, A, nn.Linear(2, 2), x * 2)
     z = called(frame, B, nn.Linear(2, 2), (y + 1).relu())
-    frame.consume(OUT, z, SCOPE)
+    frame.end(z, SCOPE)
     assert set(frame.graph.edges) == {(IN, A), (A, B), (B, OUT)}
 
 
@@ -37,7 +36,7 @@ def test_an_operation_that_brings_two_together_is_a_join():
     x = torch.ones(2, requires_grad=True)
     frame = begun(x)
     y = called(frame, A, nn.Linear(2, 2), x)
-    frame.consume(OUT, y * x.exp(), SCOPE)
+    frame.end(y * x.exp(), SCOPE)
     (join,) = [node for node in frame.graph if isinstance(node, JoinNode)]
     assert join.operation == "mul"
     assert set(frame.graph.edges) == {(IN, A), (IN, join), (A, join), (join, OUT)}
@@ -47,14 +46,14 @@ def test_without_gradients_a_tensor_is_known_by_its_memory():
     x = torch.ones(2)
     frame = begun(x)
     y = called(frame, A, lambda x: x + 1, x)
-    frame.consume(OUT, y.view(1, 2), SCOPE)
+    frame.end(y.view(1, 2), SCOPE)
     assert set(frame.graph.edges) == {(IN, A), (A, OUT)}
 
 
 def test_parameters_and_constants_come_from_nowhere():
     x, weight = torch.ones(2, requires_grad=True), nn.Parameter(torch.ones(2))
     frame = begun(x)
-    frame.consume(OUT, weight * 2 + torch.ones(2), SCOPE)
+    frame.end(weight * 2 + torch.ones(2), SCOPE)
     assert not frame.graph.edges
 
 

@@ -135,6 +135,24 @@ def test_joins_are_placed_in_the_forward_that_makes_them():
     assert [_name(n) for n in graph.predecessors(joins[1])] == ["add", "blocks.1.b"]
 
 
+class Crosses(Parts):
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(4, 2)
+
+    def forward(self, x):
+        y, memory = self.a(x), self.b(x)
+        return y + self.c(self.attention(y, memory, memory)[0])
+
+
+def test_a_forward_that_calls_no_module_is_a_call_itself():
+    flow = observe(Crosses(), ["", "attention"], (torch.randn(2, 3, 4),), {}).inside["", 0]
+    assert {(_name(u), _name(v)) for u, v in flow.edges} == {
+        ("in", "a"), ("in", "b"), ("a", "attention"), ("b", "attention"), ("attention", "c"),
+        ("a", "add"), ("c", "add"), ("add", "out"),
+    }  # fmt: skip
+
+
 class Kept(Parts):
     """Stays Python, with a part that becomes a graph."""
 
