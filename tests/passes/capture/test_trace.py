@@ -275,7 +275,7 @@ STAY = {
     reads_the_clock: "calls `time.time`",
     tries: "uses `try`",
     asks_for_grad_mode: "calls torch's is_grad_enabled without a value that flows in",
-    applies_a_function: "reads `Square.apply`, of a class",
+    applies_a_function: "reads `Square.apply`",
     checkpoints: "uses `hasattr` on what is not a module",
     calls_forward: "calls `self.fc.forward` directly",
     changes_a_global: "uses `global COUNTS`",
