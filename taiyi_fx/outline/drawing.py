@@ -61,6 +61,7 @@ class Drawing:
             self._draw_graph("", 0, ())
         else:
             self._draw_python("", 0, ())
+        self._draw_functions()
         self._join_through()
 
     def model(self) -> Item:
@@ -154,6 +155,20 @@ class Drawing:
         if not part and "" not in self.compiled.parts:
             return self._add(Item("input", "input")), self._add(Item("output", "output"))
         return self._add(None), self._add(None)
+
+    def _draw_functions(self) -> None:
+        """Draws the functions whose calls were read in forwards that stayed Python, without edges.
+
+        Which data they pass on is not known: a run shows only where results of modules meet.
+        """
+        drawn = {item.module for _, item in self.graph.nodes(data="item") if item is not None}
+        homes = {item.module: scope for scope, item in self.clusters.items()}
+        for site in self._marks.modules:
+            home, _, function = site.rpartition(".")
+            is_read = function.endswith("()") and self.compiled.table.calls("train", site) > 0
+            if is_read and site not in drawn and home in homes:
+                item = Item("op", function[:-2], module=site, marks=self._marks.at(site, 0))
+                self._add(item, homes[home])
 
     # A part's graph has its own inputs and outputs, but what feeds the part is drawn outside it,
     # later or earlier, by another graph. So the part gets two nodes without an item, one where

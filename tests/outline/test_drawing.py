@@ -97,6 +97,14 @@ def test_attention_of_torch_stands_in_the_flow_with_its_parts():
     assert {(norm, forward), (forward, add), (add, at(outline, "head"))} <= passed
 
 
+def test_a_function_that_is_read_in_python_stands_in_the_forward_that_calls_it():
+    cfg = {"attention": ["AttentionEntropy"], nn.Linear: ["OutputRMS"]}
+    outline = outlined(Attending().train(), cfg, torch.ones(2, 3, 4))
+    read = next(i for i in outline.items if i.module.endswith("()"))
+    assert outline.items[read.parent].label == "attention"
+    assert [mark.quantity for mark in read.marks.forward] == ["AttentionEntropy"]
+
+
 def test_a_model_that_stayed_python_is_drawn_once():
     outline = outlined(Attending(), {nn.Linear: ["OutputRMS"]}, torch.ones(2, 3, 4))
     assert [item.class_name for item in outline.items].count("Attending") == 1
