@@ -161,7 +161,8 @@ class Drawing:
 
         Which data they pass on is not known: a run shows only where results of modules meet.
         """
-        drawn = {item.module for _, item in self.graph.nodes(data="item") if item is not None}
+        items = [data["item"] for _, data in self.graph.nodes(data=True)]
+        drawn = {item.module for item in items if item is not None}
         homes = {item.module: scope for scope, item in self.clusters.items()}
         for site in self._marks.modules:
             home, _, function = site.rpartition(".")
