@@ -25,6 +25,7 @@ from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
 )
+from torch.torch_version import TorchVersion
 
 from taiyi_fx.passes.ir import State, has_fixed_shape
 from taiyi_fx.passes.probes.accumulate import fold, like_part_of, part_of
@@ -50,6 +51,8 @@ _TWO_FORWARDS = (
 )
 
 _HANDED_ON = "taiyi_fx: a copy of what was handed on"
+# Where nothing is dropped, a dropout returns its very input; compilers before torch 2.14 a copy.
+_IS_DROPOUT_COPIED = TorchVersion(torch.__version__) < "2.14"
 
 PartOf = Callable[[Tensor, Any, tuple[Any, ...]], Tensor | None]
 """The part of a tensor to measure, for a reduction and its slots."""
@@ -286,8 +289,8 @@ def _hang(y: Tensor, hook: Callable[[Tensor], None], is_of_dropout: bool) -> Non
     # On the node of autograd's graph, which stays the same when the tensor is changed in place.
     node: Any = y.grad_fn  # torch declares its metadata as a method
     number = y.output_nr
-    if is_of_dropout and node is not None and node.name() == "CloneBackward0":
-        # Where nothing is dropped, a dropout returns its very input, and the compiler a copy of it.
+    is_copied = is_of_dropout and _IS_DROPOUT_COPIED
+    if is_copied and node is not None and node.name() == "CloneBackward0":
         node.metadata[_HANDED_ON] = True
     while node is not None and _HANDED_ON in node.metadata:
         node, number = node.next_functions[0]
