@@ -75,7 +75,8 @@ def step_counts_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dic
             continue
         state = getattr(optimizer, "state", {})
         for parameter in (p for group in optimizer.param_groups for p in group["params"]):
-            count = (state.get(parameter) or {}).get("step", 0)
+            own = state.get(parameter) or {"step": 0}
+            count = own.get("step")  # Lion, as it is mostly written, counts none
             is_here = getattr(getattr(count, "device", None), "type", "") == "cpu"
             if isinstance(count, (int, float)) or (is_here and count.numel() == 1):
                 counts[id(parameter)] = int(count)
