@@ -213,7 +213,7 @@ def reinforce() -> Iterator[Monitor]:
     model: Any = nn.Sequential(nn.Linear(4, 64), nn.Dropout(0.6), nn.ReLU(), nn.Linear(64, 2))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     model = taiyi_fx.instrument(model, optimizer=optimizer)
-    for step in range(120):
+    for step in range(60):
         world, likely, fell = Poles(1), [], torch.tensor([False])
         while not fell and len(likely) < 60:
             policy = Categorical(logits=model(world.state))

@@ -121,7 +121,7 @@ def sentences_by_negatives_of_the_batch(samples: int = 16, time: int = 10) -> It
     model: Any = Encoder(60, 32)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     model = taiyi_fx.instrument(model, optimizer=optimizer)
-    for step in range(100):
+    for step in range(70):
         first = padded(torch.randint(1, 60, (samples, time)), shortest=5)
         second = first.where(torch.rand(first.shape) > 0.2, 0)
         second[:, 0] = first[:, 0]
@@ -169,7 +169,7 @@ def clip(samples: int = 24) -> Iterator[Monitor]:
     )
     model = taiyi_fx.instrument(model, optimizer=optimizer)
     looks = torch.randn(40, 3)
-    for step in range(120):
+    for step in range(80):
         ids = torch.randint(1, 40, (samples, 4))
         colors = looks[ids].mean(1)[:, :, None, None]
         pictures = colors + 0.3 * torch.randn(samples, 3, 12, 12)

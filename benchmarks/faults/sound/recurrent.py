@@ -115,7 +115,7 @@ def tagger_of_packed_texts(
     model: Any = Tagger(50, 24, hidden, tags)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     model = taiyi_fx.instrument(model, optimizer=optimizer)
-    for step in range(150):
+    for step in range(100):
         ids = padded(walks(samples, time, 49, 1), shortest=3)
         tags_of = ((ids + F.pad(ids, (1, 0))[:, :-1]) % tags).masked_fill(ids == 0, -1)
         loss = F.cross_entropy(model(ids).flatten(0, 1), tags_of.flatten(), ignore_index=-1)

@@ -67,7 +67,7 @@ def tutorial_language_model(
     model = taiyi_fx.instrument(model, optimizer=optimizer)
     text = walks(samples, 20 * time + 1, words).T
     held_out = walks(samples, time + 1, words).T
-    for epoch in range(6):
+    for epoch in range(4):
         model.train()
         for at in range(0, len(text) - 1, time):
             part = text[at : at + time + 1]
