@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+import taiyi_fx
 from benchmarks import (
     diagram,
     large_run,
@@ -23,9 +24,11 @@ from benchmarks import (
 )
 from benchmarks import report as long_report
 from benchmarks.faults import __main__ as faults
+from benchmarks.faults import sound
 from benchmarks.faults.early import early_alarms
 from benchmarks.faults.fault import FAULTS, HEALTHY, Fault
-from benchmarks.faults.score import names_culprit, score
+from benchmarks.faults.score import names_culprit, score, shares
+from benchmarks.faults.sound.training import SOUND, Sound, looks
 from benchmarks.faults.tasks import TASKS
 from benchmarks.faults.training import run
 from benchmarks.faults.visible import gap
@@ -404,6 +407,61 @@ def test_a_fault_that_is_no_modules_shows_in_the_loss():
     found = gap(Fault("labels_at_random", "lstm", plant, ()))
     assert found.series == ("", "loss")
     assert found.is_visible
+
+
+def linear_training(steps, *, is_forgotten=False):
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 4))
+    trained = model[:1] if is_forgotten else model
+    optimizer = torch.optim.SGD(trained.parameters(), lr=0.1)
+    model = taiyi_fx.instrument(model, optimizer=optimizer)
+    for step in range(steps):
+        x = torch.randn(16, 8)
+        loss = nn.functional.cross_entropy(model(x), x[:, :4].argmax(1))
+        model.monitor.log("loss", loss)
+        loss.backward()
+        model.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+        yield model.monitor
+
+
+def test_one_looks_at_sound_trainings_on_the_way_and_at_the_end():
+    seen = looks(Sound("linear", linear_training, {"steps": 22}))
+    assert [look.steps for look in seen] == [5, 10, 20, 22]
+    seen = looks(Sound("linear", linear_training, {"steps": 10}))
+    assert [look.steps for look in seen] == [5, 10]
+
+
+def test_an_alarm_at_any_look_at_a_sound_training_counts():
+    outcome = score(Sound("linear", linear_training, {"steps": 22}))
+    assert (outcome.is_right, outcome.found, outcome.looks) == (True, 0, 4)
+    accused = score(Sound("linear", linear_training, {"steps": 22, "is_forgotten": True}))
+    assert not accused.is_right
+    assert accused.first is not None
+    assert accused.first["kind"] == "no_update"
+    assert shares([outcome, accused]) == "sound: false alarms 1 of 2 (50 %), 8 looks"
+
+
+def test_sound_trainings_are_known_by_name():
+    sound.read_all()
+    labels = [case.label for case in SOUND]
+    assert labels
+    assert len(set(labels)) == len(labels)
+
+
+def test_a_file_of_sound_trainings_is_left_out_without_its_library(monkeypatch, capsys):
+    def without(module):
+        def imported(name):
+            raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+        with monkeypatch.context() as now:
+            now.setattr(sound.importlib, "import_module", imported)
+            sound.read_all()
+
+    without("lost")
+    assert "sound/training.py is left out: no lost here" in capsys.readouterr().err
+    with pytest.raises(ModuleNotFoundError):
+        without("benchmarks.gone")
 
 
 def test_the_first_finding_is_judged(monkeypatch, capsys, tmp_path):

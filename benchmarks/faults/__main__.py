@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -23,14 +23,16 @@ from benchmarks.faults import (
     opened,
     planted,
     reported,
+    sound,
 )
 from benchmarks.faults.early import early_alarms
 from benchmarks.faults.fault import FAULTS, HEALTHY, Fault, Healthy
 from benchmarks.faults.score import score, shares, table
+from benchmarks.faults.sound.training import SOUND, Sound, looks
 from benchmarks.faults.visible import gap, line
 from taiyi_fx import Monitor
 
-PARTS = ("tuning", "held_out", "healthy", "all")
+PARTS = ("tuning", "held_out", "healthy", "sound", "all")
 
 __all__ = [
     "healthy",
@@ -42,7 +44,10 @@ __all__ = [
     "opened",
     "planted",
     "reported",
+    "sound",
 ]
+
+Case = Fault | Healthy | Sound
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,7 +59,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     asked = _options(argv)
     torch.set_num_threads(1)
-    cases = _chosen(asked.part, asked.only)
+    sound.read_all()
+    cases = [_seeded(case, asked.seed) for case in _chosen(asked.part, asked.only)]
+    if asked.notes:
+        return _tell_all([case for case in cases if isinstance(case, Sound)])
     if asked.verify:
         return _verify([case for case in cases if isinstance(case, Fault)])
     if asked.early:
@@ -82,17 +90,36 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--preset", action="store_true", help="watch by the preset that fits")
     parser.add_argument("--json", type=Path, help="a file for all outcomes")
     parser.add_argument("--verify", action="store_true", help="check that the faults show")
+    parser.add_argument("--seed", type=int, default=1, help="of sound trainings")
+    parser.add_argument(
+        "--notes", action="store_true", help="tell all findings of each look at sound trainings"
+    )
     parser.add_argument(
         "--early", action="store_true", help="look at the first steps of healthy trainings alone"
     )
     return parser.parse_args(argv)
 
 
-def _chosen(part: str, only: str | None) -> list[Fault | Healthy]:
-    cases = [case for case in [*FAULTS, *HEALTHY] if part in ("all", case.part)]
+def _chosen(part: str, only: str | None) -> list[Case]:
+    known: list[Case] = [*FAULTS, *HEALTHY, *SOUND]
+    cases = [case for case in known if part in ("all", case.part)]
     if only is None:
         return cases
     return [c for c in cases if c.name == only or fnmatchcase(c.label, only)]
+
+
+def _seeded(case: Case, seed: int) -> Case:
+    return replace(case, seed=seed) if isinstance(case, Sound) else case
+
+
+def _tell_all(cases: Sequence[Sound]) -> int:
+    for case in cases:
+        begin = time.monotonic()
+        for look in looks(case):
+            for found in look.findings:
+                print(f"{case.label} after {look.steps} steps: {found}", flush=True)
+        print(f"{case.label} {time.monotonic() - begin:.1f} s", flush=True)
+    return 0
 
 
 def _look_early(cases: Sequence[Healthy], *, is_preset: bool) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 from benchmarks.faults.fault import Fault, Healthy
+from benchmarks.faults.sound.training import Sound, looks
 from benchmarks.faults.training import run
 
 SERIOUS = ("alert", "warning")
@@ -21,12 +22,13 @@ class Outcome:
 
     Attributes:
         label: The training's.
-        part: `tuning`, `held_out` or `healthy`.
-        expected: Culprits, or nothing for a healthy training.
+        part: `tuning`, `held_out`, `healthy` or `sound`.
+        expected: Culprits, or nothing for a healthy or sound training.
         first: The first finding that counts, as a dictionary.
         found: How many count.
         is_right: Whether the first names the culprit, or nothing was found where nothing is wrong.
         is_named: Whether any of them does.
+        looks: How often one looked.
     """
 
     label: str
@@ -36,15 +38,19 @@ class Outcome:
     found: int
     is_right: bool
     is_named: bool
+    looks: int = 1
 
 
-def score(case: Fault | Healthy, *, is_preset: bool = False) -> Outcome:
+def score(case: Fault | Healthy | Sound, *, is_preset: bool = False) -> Outcome:
     """Trains, and judges what was found.
 
     Args:
         case: The training.
-        is_preset: Whether it is watched as `taiyi_fx.instrument` does without a configuration.
+        is_preset: Whether it is watched as `taiyi_fx.instrument` does without a configuration, as
+            a sound one always is.
     """
+    if isinstance(case, Sound):
+        return _score_sound(case)
     training = case.training()
     training.is_preset = is_preset
     watched: Any = run(training)  # the monitor may be one without findings
@@ -56,6 +62,12 @@ def score(case: Fault | Healthy, *, is_preset: bool = False) -> Outcome:
     culprits = [culprit.format_map(training.names) for culprit in case.culprits]
     right = [names_culprit(finding, culprits, case.kinds) for finding in counted]
     return _outcome(case, ", ".join(c or '""' for c in culprits), counted, right)
+
+
+def _score_sound(case: Sound) -> Outcome:
+    seen = looks(case)
+    counted = [found for look in seen for found in look.findings if found.severity in SERIOUS]
+    return replace(_outcome(case, "", counted, [not counted]), looks=len(seen))
 
 
 def names_culprit(finding: Any, culprits: Sequence[str], kinds: str | None) -> bool:
@@ -86,7 +98,7 @@ def table(outcomes: Iterable[Outcome]) -> str:
 
 
 def shares(outcomes: Sequence[Outcome]) -> str:
-    """The shares of culprits that were named, and of healthy trainings that were accused."""
+    """The shares of culprits that were named, and of sound trainings that were accused."""
     lines = []
     for part in ("tuning", "held_out"):
         of = [outcome for outcome in outcomes if outcome.part == part]
@@ -96,14 +108,18 @@ def shares(outcomes: Sequence[Outcome]) -> str:
                 f"culprit among the findings {_share([o.is_named for o in of])}, "
                 f"any finding {_share([bool(o.found) for o in of])}"
             )
-    of = [outcome for outcome in outcomes if outcome.part == "healthy"]
-    if of:
-        lines.append(f"healthy: false alarms {_share([not o.is_right for o in of])}")
+    for part in ("healthy", "sound"):
+        of = [outcome for outcome in outcomes if outcome.part == part]
+        if of:
+            count = sum(outcome.looks for outcome in of)
+            lines.append(
+                f"{part}: false alarms {_share([not o.is_right for o in of])}, {count} looks"
+            )
     return "\n".join(lines)
 
 
 def _outcome(
-    case: Fault | Healthy, expected: str, counted: Sequence[Any], right: Sequence[bool]
+    case: Fault | Healthy | Sound, expected: str, counted: Sequence[Any], right: Sequence[bool]
 ) -> Outcome:
     first = counted[0] if counted else None
     told = first and {

@@ -15,7 +15,8 @@ class GroupSettings(NamedTuple):
             ``betas``; 0 of others.
         maximizes: True if its steps go uphill.
         rule: ``"adam"`` for Adam and its like, whose steps are about as large as the learning rate
-            at most, whatever the gradients are; ``"sgd"`` for SGD; empty for others.
+            at most, whatever the gradients are; ``"sgd"`` for SGD; ``"lbfgs"`` for LBFGS, whose
+            steps are as long as it guesses by several gradients; empty for others.
     """
 
     modules: tuple[str, ...]
@@ -55,7 +56,7 @@ def _rule(optimizer: Any) -> str:
     kinds = {of.__name__ for of in type(optimizer).__mro__}
     if kinds & _BOUNDED:
         return "adam"
-    return "sgd" if "SGD" in kinds else ""
+    return next((name for name in ("sgd", "lbfgs") if name.upper() in kinds), "")
 
 
 def step_counts_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dict[str, int]:
@@ -74,7 +75,8 @@ def step_counts_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dic
             continue
         state = getattr(optimizer, "state", {})
         for parameter in (p for group in optimizer.param_groups for p in group["params"]):
-            count = (state.get(parameter) or {}).get("step", 0)
+            own = state.get(parameter) or {"step": 0}
+            count = own.get("step")  # Lion, as it is mostly written, counts none
             is_here = getattr(getattr(count, "device", None), "type", "") == "cpu"
             if isinstance(count, (int, float)) or (is_here and count.numel() == 1):
                 counts[id(parameter)] = int(count)

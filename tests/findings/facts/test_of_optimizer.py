@@ -31,10 +31,10 @@ def test_the_rule_of_an_optimizer_is_told_by_its_class():
     class Own(torch.optim.AdamW):
         pass
 
-    kinds = (Own, torch.optim.SGD, torch.optim.RMSprop)
+    kinds = (Own, torch.optim.SGD, torch.optim.RMSprop, torch.optim.LBFGS)
     optimizers = [kind(model.parameters(), lr=0.1) for kind in kinds]
     found = group_settings_of({"": model}, optimizers)
-    assert [group.rule for group in found] == ["adam", "sgd", ""]
+    assert [group.rule for group in found] == ["adam", "sgd", "", "lbfgs"]
 
 
 def test_steps_are_those_that_adam_counts_and_none_of_others():
@@ -49,6 +49,17 @@ def test_steps_are_those_that_adam_counts_and_none_of_others():
     assert step_counts_of(modules, [adam, sgd]) == {"a": 3, "b": 0}
     adam.state.clear()
     assert step_counts_of(modules, [adam, sgd]) == {"a": 0, "b": 0}
+
+
+def test_an_optimizer_that_keeps_a_state_and_counts_no_steps_is_left_out():
+    class Lion(torch.optim.Adam):
+        """As it is mostly written: averages alone."""
+
+    model = nn.Linear(2, 2)
+    lion = Lion(model.parameters())
+    for parameter in model.parameters():
+        lion.state[parameter] = {"exp_avg": torch.zeros_like(parameter)}
+    assert step_counts_of({"a": model}, [lion]) == {}
 
 
 def test_counts_that_are_no_numbers_are_left_out():

@@ -120,6 +120,7 @@ def _varies_elsewhere(one: Watched, group: list[Watched]) -> bool:
 
 def _features(module: str, evidence: Evidence) -> float:
     """The number of a module's output features, by its bias; else 1 if its weight is a vector."""
+    module = module.partition("@")[0]  # a later call of it has the parameters of the first
     parts = ("ParameterNorm.bias", "ParameterRMS.bias")
     found = [next((s for s in evidence.of_quantity(q) if s.module == module), None) for q in parts]
     known = [s for s in found if s is not None]
@@ -137,7 +138,14 @@ def _without_variance(evidence: Evidence) -> Iterator[Finding]:
     if all(np.isnan(s.values).any() for s in series):  # as of batches of one row
         return
     for one in series:
-        if len(one.values) >= _FEW and np.isnan(one.values).all():
+        is_same = len(one.values) >= _FEW and np.isnan(one.values).all()
+        if is_same and not _is_of_one_row(one.module, evidence):
             text = f"the output of {one.module!r} is the same for all rows of a batch"
             yield RANK_COLLAPSE.at(one, 0, text, "above 1")
             return
+
+
+def _is_of_one_row(module: str, evidence: Evidence) -> bool:
+    """True for what is given one row alone, as a head behind the mean over the only sample is."""
+    *rows, _ = evidence.shape_before(module).split("×")
+    return bool(rows) and set(rows) == {"1"}

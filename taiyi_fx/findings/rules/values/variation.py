@@ -12,11 +12,14 @@ from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.rules.values.inputs import is_given_the_batch
 from taiyi_fx.findings.rules.values.ranks import RANK_COLLAPSE
+from taiyi_fx.findings.rules.values.sizes import BIAS
 
 _ALIKE, _MUCH = 1e-4, 1e-2
 """The share of the mean square that is variance: rows within a percent of each other, and rows that
 a module makes alike by itself."""
 _FEW = 2
+_MOSTLY = 0.9
+"""The size of a bias beside what its module returns."""
 _OF_DATA = (
     "Look at the data: at how they are scaled and centred, and whether each batch has other samples"
 )
@@ -31,9 +34,10 @@ def alike_rows(evidence: Evidence) -> Iterator[Finding]:
     """The first module whose rows are all alike, from the start, and indices that are all one."""
     yield from _of_indices(evidence)
     before: float | None = None
+    offset = _mostly_bias(evidence)
     for one in evidence.of_quantity("OutputVariation"):
         share = median(one.values)
-        if len(one.values) < _FEW or not np.isfinite(share):
+        if len(one.values) < _FEW or not np.isfinite(share) or one.name in offset:
             continue
         is_alike = bool((one.values <= _ALIKE).all()) and share > 0
         is_first = before is None and is_given_the_batch(one.module, evidence)
@@ -46,6 +50,16 @@ def alike_rows(evidence: Evidence) -> Iterator[Finding]:
             yield RANK_COLLAPSE.at(one, 0, text, "rows that differ", **others)
             return
         before = share
+
+
+def _mostly_bias(evidence: Evidence) -> frozenset[str]:
+    """The modules that return their own bias for the most part, as a gate's layer is to begin."""
+    biases = {s.module: median(s.values) for s in evidence.of_quantity("ParameterRMS.bias")}
+    return frozenset(
+        s.name
+        for s in evidence.of_quantity("OutputRMS")
+        if (own := biases.get(s.name, 0.0)) < BIAS and own > _MOSTLY * median(s.values)
+    )
 
 
 def _of_indices(evidence: Evidence) -> Iterator[Finding]:

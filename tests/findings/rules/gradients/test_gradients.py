@@ -45,6 +45,35 @@ def test_a_factor_of_all_and_a_weight_that_others_share_are_none(known):
     assert [*changed_gradients(known)] == []
 
 
+def test_the_gradients_of_a_closure_that_lbfgs_calls_again_are_passed_over():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.5, max_iter=5)
+    watched = taiyi_fx.instrument(model, optimizer=optimizer)
+    x = torch.linspace(-2, 2, 60).unsqueeze(1)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (watched(x) - torch.sin(3 * x)).square().mean()
+        loss.backward()
+        return loss
+
+    for step in range(20):
+        watched.monitor.log("loss", optimizer.step(closure))
+        watched.monitor.track(step)
+    assert [found for found in watched.monitor.findings if found.severity != "note"] == []
+
+
+@pytest.mark.parametrize(("count", "is_told"), [(1, True), (2, True), (3, False), (5, False)])
+def test_where_most_gradients_are_not_their_layers_own_it_is_how_one_trains(count, is_told):
+    names = NAMES[:count]
+    numbers = {(name, "WeightNorm"): float(1 + i) for i, name in enumerate(NAMES)}
+    numbers |= {(name, "WeightGradExcess"): 0.8 for name in NAMES}
+    numbers |= {(name, "WeightGradAgreement"): 0.4 if name in names else 1.0 for name in NAMES}
+    known = evidence(numbers)
+    assert [found.module for found in changed_gradients(known)] == names * is_told
+
+
 def test_a_weight_of_several_calls_is_passed_over():
     numbers = {(name, "WeightGradAgreement"): 1.0 for name in NAMES}
     for name in ("h.1", "h.2", "h.3"):
