@@ -12,6 +12,7 @@ from torch import nn
 
 import taiyi_fx
 from benchmarks import (
+    compiled,
     diagram,
     large_run,
     quantity_costs,
@@ -196,6 +197,19 @@ def test_cells():
 @pytest.mark.parametrize("measure", [scaling.sites, scaling.parameters])
 def test_scaling_runs(measure):
     assert all(isinstance(line, str) for line in measure(quick=True))
+
+
+def test_what_compiled_code_costs_is_measured():
+    _, *of_steps = compiled.steps(quick=True)
+    assert [line.strip().partition(":")[0] for line in of_steps] == [
+        f"20 of 8, {asked}" for asked in ("none", "none again", "two", "four")
+    ]
+    (of_compiler,) = compiled.compiler(quick=True)
+    assert re.fullmatch(
+        r"aot_eager, 4 layers: plain [\d.]+ s, \d+ guards; with two readings each "
+        r"[\d.]+ times as long, [\d.]+ times as many",
+        of_compiler,
+    )
 
 
 def test_what_storing_costs_is_measured_in_one_process(monkeypatch, capsys):

@@ -44,9 +44,14 @@ def loss_of(output: Tensor, classes: Tensor) -> Tensor:
 
 def thin_mlp() -> nn.Sequential:
     """Twenty layers so small that nothing but calls costs time: the worst case for a monitor."""
+    return mlp(32)
+
+
+def mlp(width: int) -> nn.Sequential:
+    """Twenty layers of one width, with ReLUs between."""
     layers: list[nn.Module] = []
     for _ in range(20):
-        linear = nn.Linear(32, 32)
+        linear = nn.Linear(width, width)
         nn.init.kaiming_normal_(linear.weight)  # so that gradients reach the first layer
         layers += [linear, nn.ReLU()]
     return nn.Sequential(*layers[:-1])

@@ -68,22 +68,25 @@ class CompiledProbes:
     def __call__(self, value: Any, steps: Steps, given: Any = None) -> Any:
         """Reads a value by a probe's steps; ``given`` is the input of its call."""
         for what, aliasing, pick, reader in steps:
-            if what == "call":
+            if what in ("value", "gradient"):
+                # The compiler interprets this for each probe, and a call takes it longest.
+                is_alone = pick is None and type(value) is Tensor
+                tensor = value if is_alone else find_tensor(value, pick)
+                if tensor is None:
+                    continue
+                if what == "value":
+                    self._read(tensor.detach(), reader)
+                else:
+                    value = self._watched(value, tensor, None, aliasing, reader)
+            elif what == "pair":
+                tensor, x = find_tensor(value, None), find_tensor(given, pick)
+                if tensor is not None and x is not None:
+                    value = self._watched(value, tensor, x.detach(), aliasing, reader)
+            elif what == "call":
                 call = given if isinstance(given, Call) else Call((given,), {})
                 self._read_call(call, value, reader)
-                continue
-            if what == "span":
+            else:
                 self._note(reader, NO_SPANS)
-                continue
-            tensor = find_tensor(value, None if what == "pair" else pick)
-            if tensor is None:
-                continue
-            if what == "value":
-                self._read(tensor.detach(), reader)
-            elif what == "gradient":
-                value = self._watched(value, tensor, None, aliasing, reader)
-            elif (x := find_tensor(given, pick)) is not None:
-                value = self._watched(value, tensor, x.detach(), aliasing, reader)
         return value
 
     def _read(self, x: Tensor, reader: str) -> None:
@@ -118,10 +121,12 @@ class CompiledProbes:
         self, value: Any, y: Tensor, x: Tensor | None, aliasing: Aliasing, reader: str
     ) -> Any:
         """``value``, with the gradient of its ``y`` read, beside ``x`` if that is given."""
-        why = self._why_not(value, y, aliasing)
-        if why is not None:
-            self._note(reader, why)
-        if why is not None or not y.requires_grad or not is_grad_enabled():
+        if value is not y or isinstance(y, Parameter):
+            why = self._why_not(value, y, aliasing)
+            if why:
+                self._note(reader, why)
+                return value
+        if not (y.requires_grad and is_grad_enabled()):
             return value
         board = self.board
         trace, where = _trace_here(board.key, board.is_within)
@@ -133,24 +138,29 @@ class CompiledProbes:
         alias = y
         if aliasing not in _SHARED:
             alias = alias_of(y) if aliasing == "given" else apart(y)
+        is_within, drops = bool(where), aliasing == "dropout's"
         name, index = _carrier_at(board.key, trace, y.device, self.room)
-        of = trace, reader, bool(where), aliasing == "dropout's"
-        tickets = [watch(alias, x, getattr(board, name), index, *of)]
+        tickets = [watch(alias, x, getattr(board, name), index, trace, reader, is_within, drops)]
         for name, other in _other_carriers(board.key, trace, reader, index):
-            tickets.append(watch(alias, x, getattr(board, name), other, *of))
+            carrier = getattr(board, name)
+            tickets.append(watch(alias, x, carrier, other, trace, reader, is_within, drops))
         if not where:
             name = f"{trace}_tickets"
             if getattr(board, name) is None:
-                setattr(board, name, [])
-            getattr(board, name).extend(tickets)
-        return value if aliasing in _SHARED else replace_tensor(value, y, alias)
+                setattr(board, name, tickets)
+            else:
+                getattr(board, name).extend(tickets)
+        if aliasing in _SHARED:
+            return value
+        return alias if value is y else replace_tensor(value, y, alias)
 
-    def _why_not(self, value: Any, y: Tensor, aliasing: Aliasing) -> str | None:
+    def _why_not(self, value: Any, y: Tensor, aliasing: Aliasing) -> str:
+        """The reason why its gradient cannot be read; empty if there is none."""
         if isinstance(y, Parameter):
             return PARAMETER
-        if aliasing not in _SHARED and value is not y and not stands_in(value, y):
+        if aliasing not in _SHARED and not stands_in(value, y):
             return "the tensor there is held by another object: read its gradient without compiling"
-        return None
+        return ""
 
     def _note(self, reader: str, why: str) -> None:
         trace, _ = _trace_here(self.board.key, self.board.is_within)

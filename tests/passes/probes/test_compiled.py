@@ -59,6 +59,38 @@ def test_where_no_gradient_can_come_the_reason_is_left():
     assert "is a parameter itself" in slot.note
 
 
+def test_the_compiler_interprets_few_instructions_for_each_probe(monkeypatch):
+    from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+
+    count, step = 0, InstructionTranslatorBase.step
+
+    def counted(translator):
+        nonlocal count
+        count += 1
+        return step(translator)
+
+    def interpreted(probes):
+        nonlocal count
+        board = Board()
+        asked = [[slot_of(port, board=board) for port in ("output", "output_grad")]] * probes
+        steps = [Probe("fc.output", slots, board, is_fresh=True).steps() for slots in asked]
+        probe = CompiledProbes(board, probes)
+
+        def run(x):
+            for of_probe in steps:
+                x = probe(x * 2, of_probe)
+            return x
+
+        torch.compiler.reset()
+        count = 0
+        torch.compile(run, backend="eager", fullgraph=True)(torch.ones(2, requires_grad=True))
+        return count
+
+    take_operations()
+    monkeypatch.setattr(InstructionTranslatorBase, "step", counted)
+    assert interpreted(7) - interpreted(2) < 5 * 330
+
+
 def test_steps_are_constants():
     slot = slot_of("output")
     (step,) = Probe("fc.output", [slot], Board()).steps()
