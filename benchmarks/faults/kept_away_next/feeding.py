@@ -60,13 +60,13 @@ def masks_that_are_not_flipped(t: Training) -> None:
     t.change_batch(lambda step, x, y: (x.flip(3) if step % 2 else x, y))
 
 
-@held_out("mlp cnn levit", WHOLE, "{first}", "stem*", kinds="input|scale|small|slow|vanish|loss")
+@held_out("mlp cnn levit", WHOLE, "{first}", kinds="input|scale|small|slow|vanish|loss")
 def scaled_down_twice(t: Training) -> None:
     """Divides by 255 when images are read, and again before the model gets them."""
     t.change_batch(lambda step, x, y: (x / 255, y))
 
 
-@held_out("mlp levit", WHOLE, "{first}", "stem*", kinds="input|scale|large|explod|diverg|loss|dead")
+@held_out("mlp levit", WHOLE, "{first}", kinds="input|scale|large|explod|diverg|loss|dead")
 def bytes_as_they_are(t: Training) -> None:
     """Feeds values from 0 to 255, which nobody normalised."""
     t.change_batch(lambda step, x, y: ((64 * x + 128).clamp(0, 255).round(), y))

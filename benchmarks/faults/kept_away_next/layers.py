@@ -34,13 +34,9 @@ def blocks_without_their_way_round(t: Training) -> None:
     def forward(block: Any, _: Any, x: Tensor) -> Tensor:
         return block.act2(block.bn2(block.conv2(block.act1(block.bn1(block.conv1(x))))))
 
-    def forward_down(block: Any, _: Any, x: Tensor) -> Tensor:
-        branch = block.bn2(block.conv2(block.act1(block.bn1(block.conv1(x)))))
-        return block.act2(branch)
-
     for block in t.model.get_submodule("layers").children():
         nn.init.ones_(block.get_submodule("bn2").get_parameter("weight"))
-        change_class(block, forward_down if len([*block.children()]) > 6 else forward)
+        change_class(block, forward)
 
 
 @held_out("gpt", "layers.0*", "layers.1*", "layers.2*", kinds="unused|gradient|update|zero|dead")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import Any
 
@@ -24,11 +23,11 @@ def train_before(t: Training, steps: int = 100) -> None:
     t.optimizer.state.clear()
 
 
-def train_frozen(t: Training, rate: float = 0.05) -> None:
+def _train_frozen(t: Training) -> None:
     """Trains the head alone, by SGD."""
     t.model.requires_grad_(False)
     trained = [*t.module("last").requires_grad_(True).parameters()]
-    t.optimizer = torch.optim.SGD(trained, lr=rate, momentum=0.9)
+    t.optimizer = torch.optim.SGD(trained, lr=0.05, momentum=0.9)
 
 
 @held_out("gpt lstm", WHOLE, kinds="jump|spike|loss|optimizer|state|update|moment|resume|step")
@@ -52,10 +51,9 @@ def schedule_that_restarts(t: Training) -> None:
 @held_out("cnn mlp", WHOLE, "layers*", kinds="frozen|loss|plateau|random|pretrained|init|slow")
 def checkpoint_whose_keys_do_not_fit(t: Training) -> None:
     """Loads a checkpoint with another prefix, without strict, and freezes what was not loaded."""
-    trained = copy.deepcopy(t.model)
-    saved = {f"module.{name}": value for name, value in trained.state_dict().items()}
+    saved = {f"module.{name}": value for name, value in t.model.state_dict().items()}
     t.model.load_state_dict(saved, strict=False)
-    train_frozen(t)
+    _train_frozen(t)
 
 
 @held_out("gpt cnn", "{last}", WHOLE, kinds="nan|finite|inf|large|init|explod|weight|loss")
@@ -91,7 +89,7 @@ def frozen_norms_that_go_on_averaging(t: Training) -> None:
     """Freezes a trained backbone for another kind of image, but leaves its norms in train mode."""
     train_before(t)
     t.change_batch(lambda step, x, y: (2 - 3 * x, y))
-    train_frozen(t)
+    _train_frozen(t)
 
 
 @held_out("cnn resnet", "*norm", "*bn*", kinds="norm|running|statist|eval|buffer|stale|momentum")

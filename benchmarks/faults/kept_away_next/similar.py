@@ -97,7 +97,7 @@ def triplets(
             negative = far.where(~same, 1e3).min(1).values
         else:
             positive = (far * same).sum(1) / same.sum(1)
-            negative = (far * ~same).sum(1) / (~same).sum(1)
+            negative = (far * ~same).sum(1) / (~same).sum(1).clamp(min=1)
         loss = (positive - negative + 0.5).relu().mean()
         loss.backward()
         return loss

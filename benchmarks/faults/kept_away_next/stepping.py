@@ -101,6 +101,7 @@ def gradients_that_are_never_cleared(t: Training) -> None:
 def rate_of_another_optimizer(t: Training) -> None:
     """Takes the rate of 0.1 that is usual with SGD for AdamW."""
     set_all(t, lr=0.1)
+    t.steps = 150
 
 
 @held_out("cnn levit", WHOLE, kinds="rate|step|slow|update|small|plateau|stall")
