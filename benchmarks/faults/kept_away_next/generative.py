@@ -212,12 +212,6 @@ def diffusion(t: Training, mix: Mix = mix, *, is_by_sample: bool = False) -> Non
     t.steps = 150
 
 
-@held_out("gan", WHOLE, "net*", kinds="loss|noise|plateau|scale|high")
-def noise_without_a_root(t: Training) -> None:
-    """Mixes with the share of the variance where its root belongs."""
-    diffusion(t, mix=lambda x, noise, kept: kept.sqrt() * x + (1 - kept) * noise)
-
-
 @held_out("gan", WHOLE, "net*", "time", kinds="loss|explod|large|nan|finite|spike|jump|scale|noise")
 def samples_divided_by_next_to_nothing(t: Training) -> None:
     """Compares samples that are led back from the noise, which the last times divide by nothing."""

@@ -28,13 +28,12 @@ class Values(nn.Module):
         return self.online(x)
 
 
-def walks(t: Training, *, is_ending: bool = True, is_behind: bool = True) -> None:
+def walks(t: Training, *, is_ending: bool = True) -> None:
     """Trains values of actions: each is rewarded where it is the teacher's, and half end a walk.
 
     Args:
         t: Is changed.
         is_ending: Whether nothing is expected behind an end.
-        is_behind: Whether targets are those of the copy.
     """
 
     def backward(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
@@ -42,8 +41,7 @@ def walks(t: Training, *, is_ending: bool = True, is_behind: bool = True) -> Non
         reward, ended = (action == y).float(), torch.rand(y.shape) < 0.5
         following = x.roll(1, 0)
         with torch.no_grad():
-            part = model.get_submodule("target" if is_behind else "online")
-            later = part(following).max(1).values
+            later = model.get_submodule("target")(following).max(1).values
         told = reward + 0.99 * later * (~ended if is_ending else 1.0)
         loss = F.smooth_l1_loss(model(x).gather(1, action.unsqueeze(1)).squeeze(1), told)
         loss.backward()
@@ -64,12 +62,6 @@ def walks(t: Training, *, is_ending: bool = True, is_behind: bool = True) -> Non
 def ends_that_are_not_heeded(t: Training) -> None:
     """Expects rewards behind the end of a walk."""
     walks(t, is_ending=False)
-
-
-@held_out("mlp", WHOLE, "online*", "target*", kinds="unused|" + VALUE)
-def targets_of_the_network_itself(t: Training) -> None:
-    """Keeps a copy for the targets, and asks the network that is trained."""
-    walks(t, is_behind=False)
 
 
 class Player(nn.Module):

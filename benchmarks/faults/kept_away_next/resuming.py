@@ -30,7 +30,7 @@ def _train_frozen(t: Training) -> None:
     t.optimizer = torch.optim.SGD(trained, lr=0.05, momentum=0.9)
 
 
-@held_out("gpt lstm", WHOLE, kinds="jump|spike|loss|optimizer|state|update|moment|resume|step")
+@held_out("gpt", WHOLE, kinds="jump|spike|loss|optimizer|state|update|moment|resume|step")
 def resumed_without_the_optimizer(t: Training) -> None:
     """Loads the weights of a checkpoint, and makes the optimizer anew."""
     t.at(60, t.optimizer.state.clear)
