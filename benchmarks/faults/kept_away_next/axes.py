@@ -54,16 +54,6 @@ def softmax_over_queries(t: Training) -> None:
     attend_anew(t, forward)
 
 
-@held_out("gpt", "layers.*.attn*", WHOLE, kinds="attention|batch|axis|leak|loss|plateau|mask")
-def samples_taken_for_tokens(t: Training) -> None:
-    """Leaves attention to expect tokens before samples, so that it looks at other samples."""
-    for block in t.model.get_submodule("layers").children():
-        change_class(
-            block.get_submodule("attn"), lambda m, old, x: old(x.transpose(0, 1)).transpose(0, 1)
-        )
-    t.steps = 200
-
-
 @held_out("gpt", "places", WHOLE, kinds="embedding|position|unused|update|gradient|loss")
 def positions_along_the_batch(t: Training) -> None:
     """Adds the embedding of a position by the number of the sample, not of the token."""

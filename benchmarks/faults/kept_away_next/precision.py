@@ -58,7 +58,7 @@ def epsilon_that_bfloat16_lacks(t: Training) -> None:
     set_all(t, lr=0.03)
 
 
-@held_out("gpt", "*attn", WHOLE, kinds="nan|finite|inf|mask|attention|softmax|overflow")
+@held_out("gpt", "*attn*", WHOLE, kinds="nan|finite|inf|mask|attention|softmax|overflow")
 def masks_added_to_infinity(t: Training) -> None:
     """Adds two masks that are as low as float16 goes, so that some rows are nothing else."""
 

@@ -30,13 +30,7 @@ def _train_frozen(t: Training) -> None:
     t.optimizer = torch.optim.SGD(trained, lr=0.05, momentum=0.9)
 
 
-@held_out("gpt", WHOLE, kinds="jump|spike|loss|optimizer|state|update|moment|resume|step")
-def resumed_without_the_optimizer(t: Training) -> None:
-    """Loads the weights of a checkpoint, and makes the optimizer anew."""
-    t.at(60, t.optimizer.state.clear)
-
-
-@held_out("cnn gpt", WHOLE, kinds="jump|spike|loss|rate|schedule|restart|resume|update")
+@held_out("cnn", WHOLE, kinds="jump|spike|loss|rate|schedule|restart|resume|update")
 def schedule_that_restarts(t: Training) -> None:
     """Resumes without the state of the scheduler, when the rate had come down already."""
     set_all(t, lr=3 * rate(t))
