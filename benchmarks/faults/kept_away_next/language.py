@@ -76,13 +76,6 @@ def padding_that_counts(t: Training) -> None:
     t.backward = cross_entropy
 
 
-@held_out("gpt", WHOLE, "head", kinds="loss|pad|ignore|token|end|class|never|rare")
-def end_that_is_taken_for_padding(t: Training) -> None:
-    """Pads by the token that ends a text, so that the end does not count either."""
-    padded_text(t)
-    t.change_batch(lambda step, ids, y: (ids, y.where(y != END, PAD)))
-
-
 @held_out("gpt", "*attn*", WHOLE, kinds="nan|finite|attention|mask|softmax|inf")
 def rows_that_are_masked_whole(t: Training) -> None:
     """Masks queries that are padding, whose softmax is then over nothing."""
@@ -100,12 +93,6 @@ def rows_that_are_masked_whole(t: Training) -> None:
 
     attend_anew(t, attend)
     change_class(t.model, forward)
-
-
-@held_out("gpt", WHOLE, kinds="loss|label|shift|plateau|target|slow")
-def labels_shifted_twice(t: Training) -> None:
-    """Shifts labels that the model's loss shifts, too."""
-    t.change_batch(lambda step, ids, y: (ids[:, :-1], y[:, 1:]))
 
 
 @held_out("gpt gpt-tied", WHOLE, kinds="loss|label|shift|leak|copy|easy|low|identity|target")
