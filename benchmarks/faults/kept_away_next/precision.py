@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.faults.changes import set_all
-from benchmarks.faults.data import Batch
 from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away_next.axes import attend_anew, heads
 from benchmarks.faults.kept_away_next.small_tasks import segmentation
 from benchmarks.faults.training import Training
 
@@ -56,30 +52,6 @@ def epsilon_that_bfloat16_lacks(t: Training) -> None:
 
     segmentation(t, loss=written_out, noise=0.0)
     set_all(t, lr=0.03)
-
-
-@held_out("gpt", "*attn*", WHOLE, kinds="nan|finite|inf|mask|attention|softmax|overflow")
-def masks_added_to_infinity(t: Training) -> None:
-    """Adds two masks that are as low as float16 goes, so that some rows are nothing else."""
-
-    def forward(attention: Any, x: Tensor) -> Tensor:
-        q, k, v = heads(attention, x)
-        tokens = x.shape[1]
-        low = torch.finfo(torch.float16).min
-        future = torch.full((tokens, tokens), low, dtype=torch.float16).triu(1)
-        padding = torch.where(torch.arange(tokens) < 4, low, 0).half()
-        logits = (q @ k.mT * attention.scale).half() + (future + padding)
-        mixed = logits.softmax(-1).to(v.dtype) @ v
-        return attention.proj(mixed.transpose(1, 2).flatten(2))
-
-    attend_anew(t, forward)
-    t.change_batch(_padded_at_the_left)
-
-
-def _padded_at_the_left(step: int, ids: Tensor, y: Tensor) -> Batch:
-    ids = ids.clone()
-    ids[:, :4] = 0
-    return ids, y
 
 
 @held_out("mlp cnn", WHOLE, kinds="accumul|rate|step|diverg|explod|loss|large|gradient|scale")
