@@ -58,9 +58,10 @@ from taiyi_fx.findings.rules.structure.foreign_outputs import foreign_outputs
 from taiyi_fx.findings.rules.structure.hooked import changed_by_hooks, name_hooks
 from taiyi_fx.findings.rules.structure.layers import odd_layers
 from taiyi_fx.findings.rules.structure.left_out import missing_norms, missing_residuals
-from taiyi_fx.findings.rules.structure.modes import evaluation_modes
+from taiyi_fx.findings.rules.structure.modes import evaluation_modes, unfed_norms
 from taiyi_fx.findings.rules.structure.odd_attributes import odd_attributes
 from taiyi_fx.findings.rules.structure.shared_entries import shared_entries
+from taiyi_fx.findings.rules.structure.untrained import untrained_backbones
 from taiyi_fx.findings.rules.structure.zero_weights import zero_weights
 from taiyi_fx.findings.rules.values.changed_between import changed_between
 from taiyi_fx.findings.rules.values.drift import drift
@@ -119,6 +120,8 @@ RULES: tuple[Rule, ...] = (
     torn_views,
     copied_targets,
     batch_axes,
+    untrained_backbones,
+    unfed_norms,
     evaluation_modes,
     alike_rows,
     rank_collapses,
