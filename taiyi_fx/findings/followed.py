@@ -77,6 +77,10 @@ def _is_of_all(cause: Finding, effect: Finding, _: Evidence) -> bool:
     return cause.module == ""
 
 
+def _is_of_all_since(cause: Finding, effect: Finding, _: Evidence) -> bool:
+    return effect.module == "" and effect.step >= cause.step
+
+
 def _is_before(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
     place = evidence.modules
     is_before = place.get(effect.module, len(place)) < place[cause.module]
@@ -165,6 +169,8 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("changed_between", dict.fromkeys(_OF_HOOK, _is_from_then)),
     ("wild_loss", dict.fromkeys(_OF_SIZE, _is_later)),
     ("sorted_batches", dict.fromkeys(_OF_DATA, _is_at_any_time)),
+    ("rank_collapse", {"small_steps": _is_of_all_since}),
+    ("wild_parameter", {"divergence": _is_from_then, "wild_output": _is_from_then_and_behind}),
     ("zero_weight", {"zero_gradient": _is_before, **_OF_NOTHING}),
     ("zero_output", dict.fromkeys(_OF_ZEROS, _is_from_then_and_behind)),
     ("wild_input", dict.fromkeys(_OF_INPUT, _is_at_any_time)),

@@ -33,7 +33,7 @@ NEGATIVE_RATE = Kind(
 
 
 def odd_settings(evidence: Evidence) -> Iterator[Finding]:
-    """Momenta near or above 1, or without gradients; single groups that go uphill, and learning rates below zero."""
+    """Momenta near or above 1, or of no gradient; single groups that go uphill; rates below 0."""
     for site in [*evidence.weights.values()][:1]:
         yield from _of_groups(site, evidence)
     yield from _negative_rates(evidence)
@@ -56,8 +56,8 @@ def _of_groups(site: Watched, evidence: Evidence) -> Iterator[Finding]:
             yield ODD_SETTING.at(site, 0, text, "near 0.9", module=name, **others)
         elif group.momentum > 0 and group.dampening >= 1:
             text = (
-                f"{subject} has a dampening of {group.dampening:.3g}: after the first step, momentum "
-                f"takes {1 - group.dampening:.3g} of each gradient, and nothing more is learnt"
+                f"{subject} has a dampening of {group.dampening:.3g}: after the first step, "
+                f"momentum takes {1 - group.dampening:.3g} of each gradient, and nothing more is learnt"
             )
             others = {"severity": "alert", "value": group.dampening, "advice": _DAMPENING}
             yield ODD_SETTING.at(site, 0, text, "dampening=0", module=name, **others)

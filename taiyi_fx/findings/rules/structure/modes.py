@@ -34,8 +34,8 @@ def unfed_norms(evidence: Evidence) -> Iterator[Finding]:
     moving = (s for s in evidence.of_each("UpdateRatio") if len(s.values) >= STEPS)
     if unfed and any((s.values > 0).any() for s in moving):
         text = (
-            f"{names_of(unfed)}: in evaluation mode with a running mean of 0 and a variance of 1, as "
-            "they were made: no batch has ever passed, and nothing is normalised"
+            f"{names_of(unfed)}: in evaluation mode with a running mean of 0 and a variance of 1, "
+            "as they were made: no batch has ever passed, and nothing is normalised"
         )
         yield UNFED_NORM.at(unfed[0], 0, text, "statistics of data")
 
