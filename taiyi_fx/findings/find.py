@@ -60,6 +60,7 @@ from taiyi_fx.findings.rules.structure.layers import odd_layers
 from taiyi_fx.findings.rules.structure.left_out import missing_norms, missing_residuals
 from taiyi_fx.findings.rules.structure.modes import evaluation_modes, unfed_norms
 from taiyi_fx.findings.rules.structure.odd_attributes import odd_attributes
+from taiyi_fx.findings.rules.structure.odd_norms import odd_norms
 from taiyi_fx.findings.rules.structure.shared_entries import shared_entries
 from taiyi_fx.findings.rules.structure.untrained import untrained_backbones
 from taiyi_fx.findings.rules.structure.zero_weights import zero_weights
@@ -67,6 +68,7 @@ from taiyi_fx.findings.rules.values.changed_between import changed_between
 from taiyi_fx.findings.rules.values.drift import drift
 from taiyi_fx.findings.rules.values.formats import out_of_range
 from taiyi_fx.findings.rules.values.growing_values import growing_values
+from taiyi_fx.findings.rules.values.idle_branches import idle_branches
 from taiyi_fx.findings.rules.values.inputs import drifting_inputs, wild_inputs
 from taiyi_fx.findings.rules.values.massive import massive_activations
 from taiyi_fx.findings.rules.values.narrow_formats import keep_wider
@@ -127,8 +129,10 @@ RULES: tuple[Rule, ...] = (
     rank_collapses,
     missing_residuals,
     missing_norms,
+    odd_norms,
     stream_jumps,
     changed_between,
+    idle_branches,
     outliers,
     jumps,
     step_sizes,

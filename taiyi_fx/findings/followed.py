@@ -142,6 +142,14 @@ _OF_LOSS = (
 )
 _OF_ZEROS = ("outlier", "rank_collapse", "missing_residual", "share_of_trouble")
 _OF_INPUT = ("outlier", "wild_output", "saturated", "gradient_jump", "share_of_trouble")
+_OF_NORM = (
+    "attention_collapse",
+    "attention_logit_growth",
+    "outlier",
+    "stream_jump",
+    "wild_output",
+    "growing_values",
+)
 _OF_GROWTH: Mapping[str, Follows] = dict.fromkeys(
     ("share_of_trouble", "zero_gradient", "zero_output", "saturated"), _is_later_and_behind
 )
@@ -169,6 +177,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("changed_between", dict.fromkeys(_OF_HOOK, _is_from_then)),
     ("wild_loss", dict.fromkeys(_OF_SIZE, _is_later)),
     ("sorted_batches", dict.fromkeys(_OF_DATA, _is_at_any_time)),
+    ("odd_norm", dict.fromkeys(_OF_NORM, _is_at_any_time)),
     ("rank_collapse", {"small_steps": _is_of_all_since}),
     ("wild_parameter", {"divergence": _is_from_then, "wild_output": _is_from_then_and_behind}),
     ("zero_weight", {"zero_gradient": _is_before, **_OF_NOTHING}),

@@ -112,3 +112,17 @@ def test_what_comes_of_the_loss_the_data_and_of_zeros_follows_from_them(cause, e
     kept = beneath(cause, effect)
     assert (kept == [(cause.kind, cause.module, [effect.module])]) == is_led
     assert len(kept) == 2 - is_led
+
+
+def test_steps_that_are_too_small_follow_from_rows_that_are_all_alike():
+    cause = of("rank_collapse", "warning", "b.z")
+    assert beneath(cause, of("small_steps", "alert", "", 1)) == [("rank_collapse", "b.z", [""])]
+    late = of("rank_collapse", "warning", "b.z", 30)
+    assert len(beneath(late, of("small_steps", "alert", "", 1))) == 2
+
+
+@pytest.mark.parametrize(("step", "is_led"), [(9, True), (4, False)])
+def test_a_loss_that_rises_as_a_parameter_does_follows_from_it(step, is_led):
+    cause = of("wild_parameter", "warning", "a.z", 9)
+    kept = beneath(cause, of("divergence", "alert", "", step))
+    assert kept == [("wild_parameter", "a.z", [""])] if is_led else len(kept) == 2

@@ -57,7 +57,7 @@ def _of_groups(site: Watched, evidence: Evidence) -> Iterator[Finding]:
         elif group.momentum > 0 and group.dampening >= 1:
             text = (
                 f"{subject} has a dampening of {group.dampening:.3g}: after the first step, "
-                f"momentum takes {1 - group.dampening:.3g} of each gradient, and nothing more is learnt"
+                f"momentum takes {1 - group.dampening:.3g} of each gradient: nothing more is learnt"
             )
             others = {"severity": "alert", "value": group.dampening, "advice": _DAMPENING}
             yield ODD_SETTING.at(site, 0, text, "dampening=0", module=name, **others)
