@@ -34,7 +34,7 @@ from taiyi_fx.findings.rules.losses.loss import divergence, plateau, spikes, squ
 from taiyi_fx.findings.rules.losses.odd_losses import odd_losses
 from taiyi_fx.findings.rules.losses.runs_of_batches import sorted_batches
 from taiyi_fx.findings.rules.losses.shifts import shifts
-from taiyi_fx.findings.rules.losses.softmax_axes import softmax_axes
+from taiyi_fx.findings.rules.losses.softmax_axes import normalised_samples, softmax_axes
 from taiyi_fx.findings.rules.losses.torn_views import torn_views
 from taiyi_fx.findings.rules.losses.trivial import trivial_losses
 from taiyi_fx.findings.rules.losses.unbounded import unbounded_losses
@@ -118,6 +118,7 @@ RULES: tuple[Rule, ...] = (
     missing_masks,
     narrow_masks,
     softmax_axes,
+    normalised_samples,
     broadcasts,
     torn_views,
     copied_targets,

@@ -93,7 +93,8 @@ def _changed(
     cosines: list[Watched], sizes: Mapping[str, Watched], evidence: Evidence
 ) -> Iterator[Finding]:
     excess = {s.module: _usual(sizes[s.module]) for s in cosines if s.module in sizes}
-    common = _common([*excess.values()])
+    # Gradients that are all 0 have no usual factor.
+    common = _common([*excess.values()]) or np.nan
     for one in cosines:
         severity, factor = "alert", excess.get(one.module, np.nan) / common
         if _usual(one) < _AGAINST:

@@ -9,8 +9,8 @@ import numpy as np
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.movers import moved_first
 from taiyi_fx.findings.facts.robust import Numbers, median, smooth, spread, trailing_scores
+from taiyi_fx.findings.facts.squashed import COSINES, OTHER_AXIS, RAW
 from taiyi_fx.findings.facts.squashed import DIVERGENCE as OF_DIVERGENCE
-from taiyi_fx.findings.facts.squashed import OTHER_AXIS, RAW
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
@@ -60,6 +60,10 @@ SQUASHED = Kind(
     "warning",
     "Give the loss what comes before the softmax, sigmoid or activation: cross_entropy and "
     "binary_cross_entropy_with_logits apply one themselves, to numbers of any size and sign",
+)
+_SCALE = (
+    "Multiply the cosines by a scale, 10 to 30 or a parameter, or divide them by a temperature, "
+    "0.07 or so, before the loss"
 )
 UNSQUASHED = Kind(
     "unsquashed_loss",
@@ -140,6 +144,14 @@ def squashed_twice(evidence: Evidence) -> Iterator[Finding]:
         elif name == OTHER_AXIS:
             text = f"{loss.quantity!r} takes log_softmax over another axis than that of the classes"
             yield CLASS_AXIS.at(loss, 0, text, "the axis of the classes", module="")
+        elif name == COSINES:
+            guess, classes = guess_of(loss, evidence)
+            least = float(np.log1p((classes - 1) * np.exp(-2.0)))
+            text = (
+                f"{loss.quantity!r} takes logits, and is given cosines, between -1 and 1: of "
+                f"{classes} classes it costs {least:.3g} at least, and a guess {guess:.3g}"
+            )
+            yield SQUASHED.at(loss, 0, text, "logits", module="", advice=_SCALE)
         elif name == RAW:
             text = f"{loss.quantity!r} takes logarithms of probabilities, and is given others"
             yield UNSQUASHED.at(loss, 0, text, "what log_softmax returns", module="")
