@@ -17,11 +17,18 @@ from taiyi_fx.findings.rules.attention.attention import (
     attention_collapses,
     attention_logit_growths,
     attention_sinks,
+    sharp_starts,
 )
 from taiyi_fx.findings.rules.attention.experts import dead_experts, router_collapses
 from taiyi_fx.findings.rules.attention.heads import odd_heads
 from taiyi_fx.findings.rules.attention.loads import dropped_tokens, unbalanced_routers
-from taiyi_fx.findings.rules.attention.masks import missing_masks, narrow_masks, turned_masks
+from taiyi_fx.findings.rules.attention.masks import (
+    masks_ahead,
+    missing_masks,
+    narrow_masks,
+    turned_masks,
+)
+from taiyi_fx.findings.rules.attention.same_experts import same_weights, untaught_routers
 from taiyi_fx.findings.rules.gradients.depth import chains, jumps
 from taiyi_fx.findings.rules.gradients.gradient_steps import gradient_steps
 from taiyi_fx.findings.rules.gradients.gradients import changed_gradients
@@ -30,6 +37,7 @@ from taiyi_fx.findings.rules.losses.batch_axes import batch_axes
 from taiyi_fx.findings.rules.losses.broadcasts import broadcasts
 from taiyi_fx.findings.rules.losses.copied_targets import copied_targets
 from taiyi_fx.findings.rules.losses.first_guesses import wild_starts
+from taiyi_fx.findings.rules.losses.first_places import first_places
 from taiyi_fx.findings.rules.losses.loss import divergence, plateau, spikes, squashed_twice
 from taiyi_fx.findings.rules.losses.odd_losses import odd_losses
 from taiyi_fx.findings.rules.losses.runs_of_batches import sorted_batches
@@ -116,12 +124,14 @@ RULES: tuple[Rule, ...] = (
     drift,
     turned_masks,
     missing_masks,
+    masks_ahead,
     narrow_masks,
     softmax_axes,
     normalised_samples,
     broadcasts,
     torn_views,
     copied_targets,
+    first_places,
     batch_axes,
     untrained_backbones,
     unfed_norms,
@@ -137,10 +147,13 @@ RULES: tuple[Rule, ...] = (
     outliers,
     jumps,
     step_sizes,
+    same_weights,
+    untaught_routers,
     router_collapses,
     unbalanced_routers,
     dead_experts,
     dropped_tokens,
+    sharp_starts,
     attention_collapses,
     attention_logit_growths,
     attention_sinks,

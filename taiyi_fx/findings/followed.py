@@ -77,6 +77,11 @@ def _is_of_all(cause: Finding, effect: Finding, _: Evidence) -> bool:
     return cause.module == ""
 
 
+def _is_of_frozen(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
+    """True for what grows though nothing trains it: code writes into it."""
+    return cause.module.partition("@")[0] in evidence.frozen
+
+
 def _is_of_all_since(cause: Finding, effect: Finding, _: Evidence) -> bool:
     return effect.module == "" and effect.step >= cause.step
 
@@ -177,6 +182,8 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("changed_between", dict.fromkeys(_OF_HOOK, _is_from_then)),
     ("wild_loss", dict.fromkeys(_OF_SIZE, _is_later)),
     ("sorted_batches", dict.fromkeys(_OF_DATA, _is_at_any_time)),
+    ("trivial_loss", {"attention_collapse": _is_at_any_time}),
+    ("growth", {"divergence": _is_of_frozen}),
     ("odd_norm", dict.fromkeys(_OF_NORM, _is_at_any_time)),
     ("rank_collapse", {"small_steps": _is_of_all_since}),
     ("wild_parameter", {"divergence": _is_from_then, "wild_output": _is_from_then_and_behind}),

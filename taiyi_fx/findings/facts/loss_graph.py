@@ -24,6 +24,7 @@ from taiyi_fx.findings.facts.logits import Logits, logits_of
 from taiyi_fx.findings.facts.lost_axes import lost_axes, sizes_over_samples
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
 from taiyi_fx.findings.facts.views import torn_views
+from taiyi_fx.findings.facts.ways import first_place, reached_by
 
 _SOFTMAXES = ("Softmax", "LogSoftmax")
 _LAYERS = ("Addmm", "Mm", "Convolution")
@@ -127,6 +128,8 @@ class LossGraph(NamedTuple):
         is_made_anew: True for a loss that is made of one number, which nothing was computed to.
         lost_axes: Means along an axis that meet another one.
         over_samples: Quotients of tensors and their sizes along the samples.
+        reached: The modules whose parameters its cross entropy depends on, or all of it.
+        first_place: The module before the first place of each sequence, where it takes this alone.
     """
 
     softmaxes: tuple[OddSoftmax, ...] = ()
@@ -137,6 +140,8 @@ class LossGraph(NamedTuple):
     is_made_anew: bool = False
     lost_axes: tuple[LostAxis, ...] = ()
     over_samples: tuple[OverSamples, ...] = ()
+    reached: frozenset[str] = frozenset()
+    first_place: str | None = None
 
 
 def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
@@ -170,6 +175,8 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         tuple(
             OverSamples(owner_before(x, parameters), shape) for x, shape in sizes_over_samples(uses)
         ),
+        reached_by(uses, parameters),
+        first_place(uses, parameters),
     )
 
 

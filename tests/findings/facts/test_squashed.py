@@ -7,10 +7,11 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.findings import classes_of, squashed_by
-from taiyi_fx.findings.facts.squashed import COSINES, DIVERGENCE, OTHER_AXIS
+from taiyi_fx.findings.facts.squashed import COSINES, DIVERGENCE, OTHER_AXIS, SHARES
 
 X = torch.randn(4, 5, requires_grad=True)
 Y = torch.tensor([0, 1, 2, 3])
+HEAD = nn.Linear(5, 4)
 W = torch.randn(6, 5, requires_grad=True)
 
 
@@ -39,6 +40,10 @@ W = torch.randn(6, 5, requires_grad=True)
         (lambda: F.cross_entropy(F.linear(*map(F.normalize, (X, W))), Y), COSINES),
         (lambda: F.cross_entropy(20 * F.linear(*map(F.normalize, (X, W))), Y), ""),
         (lambda: F.cross_entropy(F.linear(F.normalize(X), W), Y), ""),
+        (lambda: F.cross_entropy(HEAD(X.softmax(-1)), Y), SHARES),
+        (lambda: F.cross_entropy(HEAD(X.softmax(0)), Y), ""),
+        (lambda: F.cross_entropy(F.linear(X.softmax(-1), W), Y), ""),
+        (lambda: F.cross_entropy(HEAD(X), Y), ""),
         (lambda: X, ""),
         (lambda: 3.0, ""),
     ],
@@ -65,6 +70,10 @@ W = torch.randn(6, 5, requires_grad=True)
         "cosines",
         "scaled cosines",
         "unit vectors times any",
+        "shares",
+        "a softmax of samples",
+        "a mixture of rows",
+        "a layer",
         "leaf",
         "number",
     ],

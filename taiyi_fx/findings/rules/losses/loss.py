@@ -9,7 +9,7 @@ import numpy as np
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.movers import moved_first
 from taiyi_fx.findings.facts.robust import Numbers, median, smooth, spread, trailing_scores
-from taiyi_fx.findings.facts.squashed import COSINES, OTHER_AXIS, RAW
+from taiyi_fx.findings.facts.squashed import COSINES, OTHER_AXIS, RAW, SHARES
 from taiyi_fx.findings.facts.squashed import DIVERGENCE as OF_DIVERGENCE
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
@@ -60,6 +60,10 @@ SQUASHED = Kind(
     "warning",
     "Give the loss what comes before the softmax, sigmoid or activation: cross_entropy and "
     "binary_cross_entropy_with_logits apply one themselves, to numbers of any size and sign",
+)
+_FEATURES = (
+    "Leave the softmax out: cross_entropy applies one to the logits, and features before the last "
+    "layer want an activation such as relu"
 )
 _SCALE = (
     "Multiply the cosines by a scale, 10 to 30 or a parameter, or divide them by a temperature, "
@@ -144,6 +148,12 @@ def squashed_twice(evidence: Evidence) -> Iterator[Finding]:
         elif name == OTHER_AXIS:
             text = f"{loss.quantity!r} takes log_softmax over another axis than that of the classes"
             yield CLASS_AXIS.at(loss, 0, text, "the axis of the classes", module="")
+        elif name == SHARES:
+            text = (
+                f"the layer that returns the logits of {loss.quantity!r} is given what a softmax "
+                "returns: shares that add up to 1, of which it can make little difference"
+            )
+            yield SQUASHED.at(loss, 0, text, "features", module="", advice=_FEATURES)
         elif name == COSINES:
             guess, classes = guess_of(loss, evidence)
             least = float(np.log1p((classes - 1) * np.exp(-2.0)))
