@@ -77,6 +77,11 @@ def _is_of_all(cause: Finding, effect: Finding, _: Evidence) -> bool:
     return cause.module == ""
 
 
+def _is_of_all_after_a_jump(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
+    """True for weights that all leave their size once a loss has jumped by more than usual."""
+    return cause.severity != "note" and _is_of_all_since(cause, effect, evidence)
+
+
 def _is_of_frozen(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
     """True for what grows though nothing trains it: code writes into it."""
     return cause.module.partition("@")[0] in evidence.frozen
@@ -182,6 +187,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("changed_between", dict.fromkeys(_OF_HOOK, _is_from_then)),
     ("wild_loss", dict.fromkeys(_OF_SIZE, _is_later)),
     ("sorted_batches", dict.fromkeys(_OF_DATA, _is_at_any_time)),
+    ("loss_spike", {"drift": _is_of_all_after_a_jump}),
     ("trivial_loss", {"attention_collapse": _is_at_any_time}),
     ("growth", {"divergence": _is_of_frozen}),
     ("odd_norm", dict.fromkeys(_OF_NORM, _is_at_any_time)),

@@ -148,3 +148,19 @@ def test_what_attention_makes_of_norms_that_do_not_normalise_follows_from_them()
     cause = of("odd_norm", "warning", "a.x")
     kept = beneath(cause, of("attention_collapse", "alert", "a.y"), of("outlier", "warning", "a.y"))
     assert kept == [("odd_norm", "a.x", ["a.y", "a.y"])]
+
+
+@pytest.mark.parametrize(
+    ("severity", "module", "step", "is_led"),
+    [
+        ("warning", "", 9, True),
+        ("note", "", 9, False),
+        ("warning", "a.x", 9, False),
+        ("warning", "", 4, False),
+    ],
+)
+def test_weights_that_all_leave_their_size_after_a_loss_has_jumped_follow_from_it(
+    severity, module, step, is_led
+):
+    kept = beneath(of("loss_spike", severity, "", 9), of("drift", "alert", module, step))
+    assert kept == [("loss_spike", "", [module])] if is_led else len(kept) == 2

@@ -169,3 +169,16 @@ def divergence(given, **options):
 )
 def test_a_divergence_of_what_is_no_logarithm_is_told(loss, is_odd):
     assert squashed_by(loss()) == (DIVERGENCE if is_odd else "")
+
+
+def test_a_last_layer_that_is_given_shares_is_named():
+    layers = nn.Sequential(nn.Linear(5, 5), nn.Softmax(1), nn.Linear(5, 4))
+    model = taiyi_fx.instrument(layers, {"0": ["OutputRMS"]})
+    for step in range(3):
+        loss = F.cross_entropy(model(X.detach()), Y)
+        loss.backward()
+        model.monitor.log("loss", loss)
+        model.monitor.track(step)
+    (found,) = model.monitor.findings
+    assert (found.kind, found.module) == ("squashed_loss", "2")
+    assert "shares that add up to 1" in found.text

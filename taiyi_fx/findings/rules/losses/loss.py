@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.logits import Logits
 from taiyi_fx.findings.facts.movers import moved_first
 from taiyi_fx.findings.facts.robust import Numbers, median, smooth, spread, trailing_scores
 from taiyi_fx.findings.facts.squashed import COSINES, OTHER_AXIS, RAW, SHARES
@@ -153,7 +154,8 @@ def squashed_twice(evidence: Evidence) -> Iterator[Finding]:
                 f"the layer that returns the logits of {loss.quantity!r} is given what a softmax "
                 "returns: shares that add up to 1, of which it can make little difference"
             )
-            yield SQUASHED.at(loss, 0, text, "features", module="", advice=_FEATURES)
+            module = logits.module if (logits := _logits(loss, evidence)) else ""
+            yield SQUASHED.at(loss, 0, text, "features", module=module, advice=_FEATURES)
         elif name == COSINES:
             guess, classes = guess_of(loss, evidence)
             least = float(np.log1p((classes - 1) * np.exp(-2.0)))
@@ -168,6 +170,11 @@ def squashed_twice(evidence: Evidence) -> Iterator[Finding]:
         elif name:
             text = f"{loss.quantity!r} takes logits, and is given what {name} returns"
             yield SQUASHED.at(loss, 0, text, "logits", module="")
+
+
+def _logits(loss: Watched, evidence: Evidence) -> Logits | None:
+    graph = evidence.loss_graphs.get(loss.quantity)
+    return graph.logits if graph else None
 
 
 def plateau(evidence: Evidence) -> Iterator[Finding]:
