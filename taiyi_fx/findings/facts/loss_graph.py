@@ -105,7 +105,7 @@ class LostAxis(NamedTuple):
 
 
 class OverSamples(NamedTuple):
-    """What is divided by its size along the samples.
+    """A tensor that is divided by its size along the samples.
 
     Attributes:
         module: The module whose parameters come next before it; empty if it is not known.

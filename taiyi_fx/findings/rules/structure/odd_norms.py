@@ -31,7 +31,7 @@ ODD_NORM = Kind(
 
 
 class _Sizes(NamedTuple):
-    """What a norm is given and returns at the first step."""
+    """The sizes of a norm's input and output at the first step."""
 
     site: Watched
     given: float

@@ -40,7 +40,12 @@ def untrained_backbones(evidence: Evidence) -> Iterator[Finding]:
     if len(frozen) < _FEW or not trained or max(len(s.values) for s in trained) < STEPS:
         return
     place = evidence.modules
-    if max(place[s.module] for s in frozen) > min(place[s.module] for s in trained):
+    first = min(trained, key=lambda s: place[s.module])
+    names = {s.module for s in frozen}
+    # A teacher beside what is trained may be drawn at random, or follow it.
+    feeds = bool(evidence.modules_before(first.module, names))
+    stays = all((s.values == s.values[0]).all() for s in frozen)
+    if max(place[name] for name in names) > place[first.module] or not (feeds and stays):
         return
     signs = [_is_as_made(s, evidence) for s in frozen]
     if False not in signs and signs.count(True) >= _FEW:

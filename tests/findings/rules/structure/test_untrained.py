@@ -7,7 +7,7 @@ from torch import nn
 import taiyi_fx
 
 
-def found_in(*layers, head=None, steps=12, prepare=lambda backbone: None):
+def found_in(*layers, head=None, steps=12, prepare=lambda backbone: None, each_step=None):
     """The findings on a backbone that is prepared, frozen, and has a head of its own."""
     torch.manual_seed(0)
     backbone = nn.Sequential(*(layer() for layer in layers))
@@ -21,6 +21,8 @@ def found_in(*layers, head=None, steps=12, prepare=lambda backbone: None):
         watched.monitor.track(step)
         optimizer.step()
         optimizer.zero_grad()
+        if each_step:
+            each_step(backbone)
     return [one for one in watched.monitor.findings if one.kind == "untrained_backbone"]
 
 
@@ -89,3 +91,38 @@ def test_what_is_trained_before_it_too_is_none():
         watched.monitor.track(step)
         optimizer.step()
     assert "untrained_backbone" not in {one.kind for one in watched.monitor.findings}
+
+
+class Taught(nn.Module):
+    """A student behind a teacher that it does not depend on."""
+
+    def __init__(self):
+        super().__init__()
+        self.teacher = nn.Sequential(linear(), linear(), linear()).requires_grad_(False)
+        self.student = nn.Sequential(linear(), linear(), linear())
+
+    def forward(self, x):
+        return self.teacher(x), self.student(x)
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_a_teacher_beside_what_is_trained_is_none(follows):
+    torch.manual_seed(0)
+    model = Taught()
+    optimizer = torch.optim.SGD(model.student.parameters(), lr=0.1)
+    watched = taiyi_fx.instrument(model, optimizer=optimizer)
+    for step in range(12):
+        told, made = watched(torch.randn(5, 8))
+        (told - made).square().mean().backward()
+        watched.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+        pairs = zip(model.teacher.parameters(), model.student.parameters(), strict=True)
+        for own, other in pairs if follows else ():
+            own.data.lerp_(other.data, 0.1)
+    assert "untrained_backbone" not in {one.kind for one in watched.monitor.findings}
+
+
+def test_a_backbone_that_follows_others_is_none():
+    found = found_in(linear, linear, linear, each_step=lambda one: one[0].weight.data.mul_(0.9))
+    assert found == []
