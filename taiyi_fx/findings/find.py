@@ -17,11 +17,18 @@ from taiyi_fx.findings.rules.attention.attention import (
     attention_collapses,
     attention_logit_growths,
     attention_sinks,
+    sharp_starts,
 )
 from taiyi_fx.findings.rules.attention.experts import dead_experts, router_collapses
 from taiyi_fx.findings.rules.attention.heads import odd_heads
 from taiyi_fx.findings.rules.attention.loads import dropped_tokens, unbalanced_routers
-from taiyi_fx.findings.rules.attention.masks import missing_masks, narrow_masks, turned_masks
+from taiyi_fx.findings.rules.attention.masks import (
+    masks_ahead,
+    missing_masks,
+    narrow_masks,
+    turned_masks,
+)
+from taiyi_fx.findings.rules.attention.same_experts import same_weights, untaught_routers
 from taiyi_fx.findings.rules.gradients.depth import chains, jumps
 from taiyi_fx.findings.rules.gradients.gradient_steps import gradient_steps
 from taiyi_fx.findings.rules.gradients.gradients import changed_gradients
@@ -30,11 +37,12 @@ from taiyi_fx.findings.rules.losses.batch_axes import batch_axes
 from taiyi_fx.findings.rules.losses.broadcasts import broadcasts
 from taiyi_fx.findings.rules.losses.copied_targets import copied_targets
 from taiyi_fx.findings.rules.losses.first_guesses import wild_starts
+from taiyi_fx.findings.rules.losses.first_places import first_places
 from taiyi_fx.findings.rules.losses.loss import divergence, plateau, spikes, squashed_twice
 from taiyi_fx.findings.rules.losses.odd_losses import odd_losses
 from taiyi_fx.findings.rules.losses.runs_of_batches import sorted_batches
 from taiyi_fx.findings.rules.losses.shifts import shifts
-from taiyi_fx.findings.rules.losses.softmax_axes import softmax_axes
+from taiyi_fx.findings.rules.losses.softmax_axes import normalised_samples, softmax_axes
 from taiyi_fx.findings.rules.losses.torn_views import torn_views
 from taiyi_fx.findings.rules.losses.trivial import trivial_losses
 from taiyi_fx.findings.rules.losses.unbounded import unbounded_losses
@@ -58,14 +66,17 @@ from taiyi_fx.findings.rules.structure.foreign_outputs import foreign_outputs
 from taiyi_fx.findings.rules.structure.hooked import changed_by_hooks, name_hooks
 from taiyi_fx.findings.rules.structure.layers import odd_layers
 from taiyi_fx.findings.rules.structure.left_out import missing_norms, missing_residuals
-from taiyi_fx.findings.rules.structure.modes import evaluation_modes
+from taiyi_fx.findings.rules.structure.modes import evaluation_modes, unfed_norms
 from taiyi_fx.findings.rules.structure.odd_attributes import odd_attributes
+from taiyi_fx.findings.rules.structure.odd_norms import odd_norms
 from taiyi_fx.findings.rules.structure.shared_entries import shared_entries
+from taiyi_fx.findings.rules.structure.untrained import untrained_backbones
 from taiyi_fx.findings.rules.structure.zero_weights import zero_weights
 from taiyi_fx.findings.rules.values.changed_between import changed_between
 from taiyi_fx.findings.rules.values.drift import drift
 from taiyi_fx.findings.rules.values.formats import out_of_range
 from taiyi_fx.findings.rules.values.growing_values import growing_values
+from taiyi_fx.findings.rules.values.idle_branches import idle_branches
 from taiyi_fx.findings.rules.values.inputs import drifting_inputs, wild_inputs
 from taiyi_fx.findings.rules.values.massive import massive_activations
 from taiyi_fx.findings.rules.values.narrow_formats import keep_wider
@@ -113,26 +124,36 @@ RULES: tuple[Rule, ...] = (
     drift,
     turned_masks,
     missing_masks,
+    masks_ahead,
     narrow_masks,
     softmax_axes,
+    normalised_samples,
     broadcasts,
     torn_views,
     copied_targets,
+    first_places,
     batch_axes,
+    untrained_backbones,
+    unfed_norms,
     evaluation_modes,
     alike_rows,
     rank_collapses,
     missing_residuals,
     missing_norms,
+    odd_norms,
     stream_jumps,
     changed_between,
+    idle_branches,
     outliers,
     jumps,
     step_sizes,
+    same_weights,
+    untaught_routers,
     router_collapses,
     unbalanced_routers,
     dead_experts,
     dropped_tokens,
+    sharp_starts,
     attention_collapses,
     attention_logit_growths,
     attention_sinks,

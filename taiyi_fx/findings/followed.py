@@ -77,6 +77,20 @@ def _is_of_all(cause: Finding, effect: Finding, _: Evidence) -> bool:
     return cause.module == ""
 
 
+def _is_of_all_after_a_jump(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
+    """True for weights that all leave their size once a loss has jumped by more than usual."""
+    return cause.severity != "note" and _is_of_all_since(cause, effect, evidence)
+
+
+def _is_of_frozen(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
+    """True for what grows though nothing trains it: code writes into it."""
+    return cause.module.partition("@")[0] in evidence.frozen
+
+
+def _is_of_all_since(cause: Finding, effect: Finding, _: Evidence) -> bool:
+    return effect.module == "" and effect.step >= cause.step
+
+
 def _is_before(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
     place = evidence.modules
     is_before = place.get(effect.module, len(place)) < place[cause.module]
@@ -138,6 +152,14 @@ _OF_LOSS = (
 )
 _OF_ZEROS = ("outlier", "rank_collapse", "missing_residual", "share_of_trouble")
 _OF_INPUT = ("outlier", "wild_output", "saturated", "gradient_jump", "share_of_trouble")
+_OF_NORM = (
+    "attention_collapse",
+    "attention_logit_growth",
+    "outlier",
+    "stream_jump",
+    "wild_output",
+    "growing_values",
+)
 _OF_GROWTH: Mapping[str, Follows] = dict.fromkeys(
     ("share_of_trouble", "zero_gradient", "zero_output", "saturated"), _is_later_and_behind
 )
@@ -165,6 +187,12 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("changed_between", dict.fromkeys(_OF_HOOK, _is_from_then)),
     ("wild_loss", dict.fromkeys(_OF_SIZE, _is_later)),
     ("sorted_batches", dict.fromkeys(_OF_DATA, _is_at_any_time)),
+    ("loss_spike", {"drift": _is_of_all_after_a_jump}),
+    ("trivial_loss", {"attention_collapse": _is_at_any_time}),
+    ("growth", {"divergence": _is_of_frozen}),
+    ("odd_norm", dict.fromkeys(_OF_NORM, _is_at_any_time)),
+    ("rank_collapse", {"small_steps": _is_of_all_since}),
+    ("wild_parameter", {"divergence": _is_from_then, "wild_output": _is_from_then_and_behind}),
     ("zero_weight", {"zero_gradient": _is_before, **_OF_NOTHING}),
     ("zero_output", dict.fromkeys(_OF_ZEROS, _is_from_then_and_behind)),
     ("wild_input", dict.fromkeys(_OF_INPUT, _is_at_any_time)),

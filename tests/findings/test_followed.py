@@ -1,5 +1,7 @@
 """What follows from a finding is beneath it."""
 
+from dataclasses import replace
+
 import pytest
 
 from taiyi_fx.findings.finding import Finding
@@ -7,6 +9,7 @@ from taiyi_fx.findings.followed import follow_ups_beneath
 from tests.findings.given import evidence
 
 MODEL = evidence({(f"{block}.{part}", "OutputRMS"): 1.0 for block in "ab" for part in "xyz"})
+FROZEN = replace(MODEL, frozen=frozenset({"b.x"}))
 
 
 def of(kind, severity, module, step=0, value=1.0):
@@ -112,3 +115,52 @@ def test_what_comes_of_the_loss_the_data_and_of_zeros_follows_from_them(cause, e
     kept = beneath(cause, effect)
     assert (kept == [(cause.kind, cause.module, [effect.module])]) == is_led
     assert len(kept) == 2 - is_led
+
+
+def test_steps_that_are_too_small_follow_from_rows_that_are_all_alike():
+    cause = of("rank_collapse", "warning", "b.z")
+    assert beneath(cause, of("small_steps", "alert", "", 1)) == [("rank_collapse", "b.z", [""])]
+    late = of("rank_collapse", "warning", "b.z", 30)
+    assert len(beneath(late, of("small_steps", "alert", "", 1))) == 2
+
+
+@pytest.mark.parametrize(("step", "is_led"), [(9, True), (4, False)])
+def test_a_loss_that_rises_as_a_parameter_does_follows_from_it(step, is_led):
+    cause = of("wild_parameter", "warning", "a.z", 9)
+    kept = beneath(cause, of("divergence", "alert", "", step))
+    assert kept == [("wild_parameter", "a.z", [""])] if is_led else len(kept) == 2
+
+
+def test_attention_that_copies_follows_from_a_loss_that_falls_to_nothing():
+    cause = of("trivial_loss", "warning", "", 19)
+    kept = beneath(cause, of("attention_collapse", "alert", "a.x", 20))
+    assert kept == [("trivial_loss", "", ["a.x"])]
+
+
+@pytest.mark.parametrize(("module", "is_led"), [("b.x", True), ("a.x", False)])
+def test_a_loss_that_rises_follows_from_what_grows_though_it_is_frozen(module, is_led):
+    effect = of("divergence", "alert", "", 12)
+    every = follow_ups_beneath([effect, of("growth", "warning", module, 30)], FROZEN)
+    assert len(every) == (1 if is_led else 2)
+
+
+def test_what_attention_makes_of_norms_that_do_not_normalise_follows_from_them():
+    cause = of("odd_norm", "warning", "a.x")
+    kept = beneath(cause, of("attention_collapse", "alert", "a.y"), of("outlier", "warning", "a.y"))
+    assert kept == [("odd_norm", "a.x", ["a.y", "a.y"])]
+
+
+@pytest.mark.parametrize(
+    ("severity", "module", "step", "is_led"),
+    [
+        ("warning", "", 9, True),
+        ("note", "", 9, False),
+        ("warning", "a.x", 9, False),
+        ("warning", "", 4, False),
+    ],
+)
+def test_weights_that_all_leave_their_size_after_a_loss_has_jumped_follow_from_it(
+    severity, module, step, is_led
+):
+    kept = beneath(of("loss_spike", severity, "", 9), of("drift", "alert", module, step))
+    assert kept == [("loss_spike", "", [module])] if is_led else len(kept) == 2

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 _NO_MATTER = frozenset({"inplace", "training"})
 """Attributes that change no number, and one that is asked of some classes alone."""
 _OF_MODES = ("Dropout", "BatchNorm")
+_RECURRENT = "torch.nn.modules.rnn."
 _PLAIN = (float, bool, str)
 """Types of settings: whole numbers are mostly sizes, which differ from stage to stage."""
 
@@ -37,6 +38,11 @@ def attributes_of(modules: Mapping[str, Any]) -> dict[str, Attributes]:
     """
     sizes = _sizes(modules)
     return {name: _attributes(module, sizes[name]) for name, module in modules.items()}
+
+
+def is_recurrent(name: str, attributes: Mapping[str, Attributes]) -> bool:
+    """True for a recurrent layer of torch."""
+    return name in attributes and attributes[name].kind.startswith(_RECURRENT)
 
 
 def _sizes(modules: Mapping[str, Any]) -> dict[str, list[tuple[str, tuple[int, ...]]]]:

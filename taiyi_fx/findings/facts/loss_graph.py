@@ -21,8 +21,10 @@ from taiyi_fx.findings.facts.autograd import (
 )
 from taiyi_fx.findings.facts.followed_axes import lead_to_the_loss
 from taiyi_fx.findings.facts.logits import Logits, logits_of
+from taiyi_fx.findings.facts.lost_axes import lost_axes, sizes_over_samples
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
 from taiyi_fx.findings.facts.views import torn_views
+from taiyi_fx.findings.facts.ways import first_place, reached_by
 
 _SOFTMAXES = ("Softmax", "LogSoftmax")
 _LAYERS = ("Addmm", "Mm", "Convolution")
@@ -88,6 +90,32 @@ class TornView(NamedTuple):
     made: tuple[int, ...]
 
 
+class LostAxis(NamedTuple):
+    """A mean, or the like, along an axis, which meets another axis of what it is of.
+
+    Attributes:
+        module: The module whose parameters come next before it; empty if it is not known.
+        of: The shape of what it is of, and is combined with.
+        given: Its own shape.
+    """
+
+    module: str
+    of: tuple[int, ...]
+    given: tuple[int, ...]
+
+
+class OverSamples(NamedTuple):
+    """A tensor that is divided by its size along the samples.
+
+    Attributes:
+        module: The module whose parameters come next before it; empty if it is not known.
+        shape: Its shape.
+    """
+
+    module: str
+    shape: tuple[int, ...]
+
+
 class LossGraph(NamedTuple):
     """How a loss is made, and what is odd in it.
 
@@ -98,6 +126,10 @@ class LossGraph(NamedTuple):
         views: Views that exchange two sizes.
         logits: What its cross entropy is given; None where there is none, or several.
         is_made_anew: True for a loss that is made of one number, which nothing was computed to.
+        lost_axes: Means along an axis that meet another one.
+        over_samples: Quotients of tensors and their sizes along the samples.
+        reached: The modules whose parameters its cross entropy depends on, or all of it.
+        first_place: The module before the first place of each sequence, where it takes this alone.
     """
 
     softmaxes: tuple[OddSoftmax, ...] = ()
@@ -106,6 +138,10 @@ class LossGraph(NamedTuple):
     views: tuple[TornView, ...] = ()
     logits: Logits | None = None
     is_made_anew: bool = False
+    lost_axes: tuple[LostAxis, ...] = ()
+    over_samples: tuple[OverSamples, ...] = ()
+    reached: frozenset[str] = frozenset()
+    first_place: str | None = None
 
 
 def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
@@ -131,6 +167,16 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         tuple(TornView(owner_before(x, parameters), *shapes) for x, *shapes in torn_views(uses)),
         logits_of(uses, parameters),
         _is_made_anew(loss, uses, parameters),
+        tuple(
+            LostAxis(owner_before(x, parameters), of, given)
+            for x, of, given in lost_axes(uses)
+            if not _is_of_pairs(x) and lead_to_the_loss(uses, x, (0,))
+        ),
+        tuple(
+            OverSamples(owner_before(x, parameters), shape) for x, shape in sizes_over_samples(uses)
+        ),
+        reached_by(uses, parameters),
+        first_place(uses, parameters),
     )
 
 

@@ -17,6 +17,8 @@ class LayerSettings(NamedTuple):
         momentum: The weight of the latest batch in a BatchNorm's running statistics; 0 of others.
         is_moving: True for a BatchNorm that is frozen, though its running statistics move.
         kind: The class of an activation or a norm of torch, or ``"Identity"``; empty of others.
+        is_unfed: True for a BatchNorm in evaluation mode whose running statistics no batch has ever
+            changed: it divides by 1 and subtracts 0.
     """
 
     drops: float = 0.0
@@ -24,6 +26,7 @@ class LayerSettings(NamedTuple):
     momentum: float = 0.0
     is_moving: bool = False
     kind: str = ""
+    is_unfed: bool = False
 
 
 def settings_of(modules: Mapping[str, Any]) -> dict[str, LayerSettings]:
@@ -48,7 +51,21 @@ def _settings(module: Any) -> LayerSettings:
     is_frozen = weight is not None and not weight.requires_grad
     is_moving = is_frozen and module.training and momentum > 0
     of_torch = kind if type(module).__module__.startswith(_TORCH) else ""
-    return LayerSettings(0.0, _number(own.get("eps")), momentum, is_moving, of_torch)
+    epsilon, is_unfed = _number(own.get("eps")), has_statistics and _is_unfed(module)
+    return LayerSettings(0.0, epsilon, momentum, is_moving, of_torch, is_unfed)
+
+
+def _is_unfed(norm: Any) -> bool:
+    """True for running statistics as they are made, in evaluation mode; it may wait for a device.
+
+    A count of batches of 0 alone is not enough: weights that are converted may come without one.
+    """
+    count, mean, variance = (
+        norm._buffers.get(name) for name in ("num_batches_tracked", "running_mean", "running_var")
+    )
+    if norm.training or count is None or mean is None or mean.device.type == "meta":
+        return False
+    return not (bool(count.any()) or bool(mean.any()) or bool((variance != 1).any()))
 
 
 def _is_plain(module: Any) -> bool:

@@ -17,12 +17,14 @@ class GroupSettings(NamedTuple):
         rule: ``"adam"`` for Adam and its like, whose steps are about as large as the learning rate
             at most, whatever the gradients are; ``"sgd"`` for SGD; ``"lbfgs"`` for LBFGS, whose
             steps are as long as it guesses by several gradients; empty for others.
+        dampening: The share of each gradient that momentum leaves out, of SGD; 0 of others.
     """
 
     modules: tuple[str, ...]
     momentum: float
     maximizes: bool
     rule: str = ""
+    dampening: float = 0.0
 
 
 def group_settings_of(
@@ -48,8 +50,13 @@ def _settings(
     names = (n for n, m in modules.items() if own & {id(p) for p in m._parameters.values()})
     betas = group.get("betas")
     first = betas[0] if isinstance(betas, (tuple, list)) and betas else group.get("momentum")
-    momentum = float(first) if isinstance(first, (int, float)) else 0.0
-    return GroupSettings(tuple(names), momentum, bool(group.get("maximize")), _rule(optimizer))
+    momentum, dampening = (_number(of) for of in (first, group.get("dampening")))
+    is_uphill = bool(group.get("maximize"))
+    return GroupSettings(tuple(names), momentum, is_uphill, _rule(optimizer), dampening)
+
+
+def _number(setting: Any) -> float:
+    return float(setting) if isinstance(setting, (int, float)) else 0.0
 
 
 def _rule(optimizer: Any) -> str:

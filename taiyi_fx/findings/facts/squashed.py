@@ -23,6 +23,12 @@ _RAW = ("Addmm", "Mm", "Convolution", "Relu", "Softmax", "Sigmoid")
 RAW = "raw"
 OTHER_AXIS = "log_softmax over another axis"
 DIVERGENCE = "divergence"
+COSINES = "cosines"
+SHARES = "shares"
+_PRODUCTS = ("Mm", "Bmm")
+_NORMS = ("LinalgVectorNorm", "Norm")
+_NEAR = 4
+"""Functions between a norm and the quotient by it: a bound from below, an axis that is kept."""
 _SUMS = ("Sum", "Mean", "Div", "Mul", "Stack")
 _FAR = 8
 """Functions between a loss and what it squashes: means, sums and weights."""
@@ -31,7 +37,9 @@ _FAR = 8
 def squashed_by(loss: Any) -> str:
     """The function whose values a loss squashes again, by the notes of autograd; else empty.
 
-    `RAW` of a loss that squashes nothing, and is given what a layer returns; `OTHER_AXIS` of one
+    `SHARES` of logits that a layer with a bias makes of what a softmax returns; `COSINES` of logits
+    that are products of unit vectors, with no factor behind them; `RAW` of a loss that squashes
+    nothing, and is given what a layer returns; `OTHER_AXIS` of one
     whose logarithms of probabilities are made over another axis than that of the classes;
     `DIVERGENCE` of a ``kl_div`` of what is no logarithm.
 
@@ -43,6 +51,11 @@ def squashed_by(loss: Any) -> str:
         given = _given(node)
         if given in _SQUASHES:
             return _SQUASHES[given]
+        is_choice = name_of(node) == _LOSSES[0] and given in _PRODUCTS
+        if is_choice and all(map(_is_of_unit_size, operands_of(maker_of(node)))):
+            return COSINES
+        if name_of(node) == _LOSSES[0] and given == "Addmm" and _is_given_shares(maker_of(node)):
+            return SHARES
     if _is_of_divergence(start):
         return DIVERGENCE
     if any(_is_over_other_axis(node) for node in nodes_near(start, OF_LOGARITHMS, _FAR)):
@@ -75,6 +88,24 @@ def _is_over_other_axis(node: Any) -> bool:
     shape = shape_of(given[0])
     axis = 1 if len(shape) > 1 else 0
     return bool(shape) and axis_of(given[0]._saved_dim, len(shape)) != axis
+
+
+def _is_given_shares(layer: Any) -> bool:
+    """True for a layer of rows that is given what a softmax over the features returns."""
+    bias, given, weight = operands_of(layer)
+    if None in (bias, given, weight) or name_of(given) != "Softmax":
+        return False
+    shape = shape_of(given)
+    return len(shape) > 1 and axis_of(given._saved_dim, len(shape)) == len(shape) - 1
+
+
+def _is_of_unit_size(node: Any) -> bool:
+    """True for what is divided by its own norm, behind what rearranges it."""
+    while node is not None and name_of(node) in ("T", "Transpose", "View", "Expand", "Permute"):
+        node = next(iter(makers_of(node)), None)
+    if node is None or name_of(node) != "Div" or None in operands_of(node):
+        return False
+    return any(True for _ in nodes_near(operands_of(node)[1], _NORMS, _NEAR))
 
 
 def _is_of_divergence(node: Any) -> bool:

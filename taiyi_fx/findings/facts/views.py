@@ -12,6 +12,7 @@ from taiyi_fx.findings.facts.autograd import Uses, makers_of, name_of, shape_of
 Shape = tuple[int, ...]
 
 _VIEWS = ("View", "UnsafeView", "ReshapeAlias")
+_TURNS = ("Transpose", "Permute", "T")
 _SAVED = "_saved_self_sym_sizes"
 
 
@@ -22,7 +23,7 @@ def torn_views(uses: Uses) -> Iterator[tuple[Any, Shape, Shape]]:
     one axis are filled up with those of another. Not where entries are cut off before or behind it,
     or sizes differ by one: relative positions are shifted so on purpose. Not of a parameter, which
     may be kept in any order; nor where the last axis may have been split into heads that join the
-    samples, ``(..., n, n * k)`` to ``(..., n * k, n)``.
+    samples, ``(..., n, n * k)`` to ``(..., n * k, n)``, unless a softmax chooses among these.
 
     Args:
         uses: The functions that made the loss.
@@ -38,13 +39,14 @@ def torn_views(uses: Uses) -> Iterator[tuple[Any, Shape, Shape]]:
         is_shift = any(name_of(one) == "Slice" for one in around)
         if given and made and is_own and not is_shift:
             given = tuple(map(int, given))
-            if _exchanges(given, made) and not _may_be_heads(given, made):
+            is_logits = any(name_of(user) == "LogSoftmax" for user, _ in uses.users[id(node)])
+            is_turned = any(name_of(one) in _TURNS for one in makers)
+            may_be = is_logits or not _may_be_heads(given, made)
+            segments = [*_segments(given, made)]
+            if (may_be and any(_is_exchange(*one) for one in segments)) or (
+                not is_turned and any(_is_spliced(*one) for one in segments)
+            ):
                 yield node, given, made
-
-
-def _exchanges(given: Shape, made: Shape) -> bool:
-    """True if two sizes that differ, one after the other, come in the other order."""
-    return any(_is_exchange(a, b) for a, b in _segments(given, made))
 
 
 def _may_be_heads(given: Shape, made: Shape) -> bool:
@@ -53,11 +55,26 @@ def _may_be_heads(given: Shape, made: Shape) -> bool:
 
 
 def _is_exchange(given: Shape, made: Shape) -> bool:
-    """True for ``(a, b)`` and ``(b, a)``, and for ``(a, b * c)`` and ``(b, a, c)``."""
+    """True if two sizes that differ change places: ``(a, b)`` and ``(b, a)``, or ``(b, a, c)``."""
     if len(given) != 2 or len(made) not in (2, 3):
         return False
     (a, joined), (b, second) = given, made[:2]
     return second == a and joined % b == 0 and abs(a - b) > 1
+
+
+def _is_spliced(given: Shape, made: Shape) -> bool:
+    """True if an axis between two others is cut, one part joined to each, and its size is kept.
+
+    As of ``(layers, samples, width)`` to ``(samples, layers * width)``. Of another size it is a
+    number of runs, as where frames are stacked.
+    """
+    starts = [1, *accumulate(given, mul)]
+    ends = [*accumulate(made, mul)][:-1]
+    return any(
+        size == given[i] and starts[i] < end < starts[i + 1]
+        for i in range(1, len(given) - 1)
+        for size, end in zip(made, ends, strict=False)
+    )
 
 
 def _segments(given: Shape, made: Shape) -> Iterator[tuple[Shape, Shape]]:

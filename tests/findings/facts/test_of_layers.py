@@ -1,5 +1,6 @@
 """Settings of single layers."""
 
+import torch
 from torch import nn
 
 from taiyi_fx.findings import LayerSettings, settings_of
@@ -29,6 +30,18 @@ def test_a_norm_moves_that_is_frozen_and_in_training_mode():
     norm.requires_grad_(False)
     assert of(a=norm)["a"].is_moving
     assert not of(a=norm.eval())["a"].is_moving
+
+
+def test_a_norm_in_evaluation_mode_is_unfed_until_a_batch_has_passed_it_or_it_is_loaded():
+    norm = nn.BatchNorm1d(2)
+    assert not of(a=norm)["a"].is_unfed
+    assert of(a=norm.eval())["a"].is_unfed
+    norm.train()(torch.randn(4, 2))
+    assert not of(a=norm.eval())["a"].is_unfed
+    converted = nn.BatchNorm1d(2).eval()
+    converted.get_buffer("running_var").mul_(2)
+    assert not of(a=converted)["a"].is_unfed
+    assert not of(a=nn.BatchNorm1d(2, device="meta").eval())["a"].is_unfed
 
 
 def test_activations_and_norms_of_torch_have_their_class_and_attention_has_none():

@@ -25,6 +25,15 @@ def test_optimizers_without_momentum_have_none():
     assert found == GroupSettings(("",), 0.0, False)
 
 
+def test_dampening_is_that_of_sgd():
+    model = nn.Linear(2, 2)
+    optimizers = [
+        torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, dampening=0.5),
+        torch.optim.Adam(model.parameters()),
+    ]
+    assert [g.dampening for g in group_settings_of({"": model}, optimizers)] == [0.5, 0.0]
+
+
 def test_the_rule_of_an_optimizer_is_told_by_its_class():
     model = nn.Linear(2, 2)
 

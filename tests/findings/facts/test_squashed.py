@@ -7,10 +7,12 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.findings import classes_of, squashed_by
-from taiyi_fx.findings.facts.squashed import DIVERGENCE, OTHER_AXIS
+from taiyi_fx.findings.facts.squashed import COSINES, DIVERGENCE, OTHER_AXIS, SHARES
 
 X = torch.randn(4, 5, requires_grad=True)
 Y = torch.tensor([0, 1, 2, 3])
+HEAD = nn.Linear(5, 4)
+W = torch.randn(6, 5, requires_grad=True)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +37,13 @@ Y = torch.tensor([0, 1, 2, 3])
         (lambda: F.nll_loss(X.view(1, 5, 4).log_softmax(1).transpose(1, 2)[0], Y), ""),
         (lambda: F.nll_loss(X.view(1, 5, 4).log_softmax(-2), Y[None]), ""),
         (lambda: F.nll_loss(X.view(2, 2, 5).log_softmax(-1).flatten(0, 1), Y), ""),
+        (lambda: F.cross_entropy(F.linear(*map(F.normalize, (X, W))), Y), COSINES),
+        (lambda: F.cross_entropy(20 * F.linear(*map(F.normalize, (X, W))), Y), ""),
+        (lambda: F.cross_entropy(F.linear(F.normalize(X), W), Y), ""),
+        (lambda: F.cross_entropy(HEAD(X.softmax(-1)), Y), SHARES),
+        (lambda: F.cross_entropy(HEAD(X.softmax(0)), Y), ""),
+        (lambda: F.cross_entropy(F.linear(X.softmax(-1), W), Y), ""),
+        (lambda: F.cross_entropy(HEAD(X), Y), ""),
         (lambda: X, ""),
         (lambda: 3.0, ""),
     ],
@@ -58,6 +67,13 @@ Y = torch.tensor([0, 1, 2, 3])
         "rearranged axes",
         "an axis from the last on",
         "the last axis of three",
+        "cosines",
+        "scaled cosines",
+        "unit vectors times any",
+        "shares",
+        "a softmax of samples",
+        "a mixture of rows",
+        "a layer",
         "leaf",
         "number",
     ],
@@ -75,6 +91,23 @@ def test_a_loss_that_is_logged_with_its_graph_is_a_finding():
         model.monitor.track(step)
     (found,) = model.monitor.findings
     assert (found.kind, found.module, found.quantity) == ("squashed_loss", "", "loss")
+
+
+def test_cosines_in_the_place_of_logits_are_a_finding_with_the_least_that_they_cost():
+    class Head(nn.Linear):
+        def forward(self, x):
+            return F.linear(F.normalize(x), F.normalize(self.weight))
+
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(5, 5), Head(5, 4)), {"0": ["OutputRMS"]})
+    for step in range(3):
+        loss = F.cross_entropy(model(X.detach()), Y)
+        loss.backward()
+        model.monitor.log("loss", loss)
+        model.monitor.track(step)
+    (found,) = model.monitor.findings
+    assert found.kind == "squashed_loss"
+    assert "of 4 classes it costs 0.341 at least, and a guess 1.39" in found.text
+    assert "scale" in found.advice
 
 
 def test_logits_that_nll_loss_takes_for_logarithms_are_an_alert():
@@ -142,3 +175,16 @@ def divergence(given, **options):
 )
 def test_a_divergence_of_what_is_no_logarithm_is_told(loss, is_odd):
     assert squashed_by(loss()) == (DIVERGENCE if is_odd else "")
+
+
+def test_a_last_layer_that_is_given_shares_is_named():
+    layers = nn.Sequential(nn.Linear(5, 5), nn.Softmax(1), nn.Linear(5, 4))
+    model = taiyi_fx.instrument(layers, {"0": ["OutputRMS"]})
+    for step in range(3):
+        loss = F.cross_entropy(model(X.detach()), Y)
+        loss.backward()
+        model.monitor.log("loss", loss)
+        model.monitor.track(step)
+    (found,) = model.monitor.findings
+    assert (found.kind, found.module) == ("squashed_loss", "2")
+    assert "shares that add up to 1" in found.text

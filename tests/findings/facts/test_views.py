@@ -11,6 +11,9 @@ TORN = {
     "a reshape of what is no view": ((12, 5), lambda x: x.flip(0).reshape(5, 12).mT),
     "images": ((12, 5, 4, 4), lambda x: x.view(5, 12, 4, 4)),
     "heads": ((3, 10, 8), lambda x: x.view(3, 4, 10, 2)),
+    "heads put together": ((3, 4, 32, 8), lambda x: x.reshape(3, 32, 32)),
+    "states of layers": ((2, 12, 5), lambda x: x.view(12, 10)),
+    "logits as wide as several samples": ((3, 4, 16), lambda x: x.view(3, 16, 4).log_softmax(1)),
     "heads of one sample": ((1, 10, 8), lambda x: x.view(1, 4, 10, 2)),
 }
 SOUND = {
@@ -19,6 +22,8 @@ SOUND = {
     "joined and split": ((12, 5, 6), lambda x: x.view(60, 2, 3)),
     "heads": ((3, 10, 8), lambda x: x.view(3, 10, 4, 2).transpose(1, 2)),
     "transposed": ((12, 5), lambda x: x.t().reshape(5, 12)),
+    "frames that are stacked": ((3, 10, 4), lambda x: x.view(6, 20)),
+    "one layer's states": ((1, 12, 5), lambda x: x.view(12, -1)),
     "a square": ((6, 6), lambda x: x.view(6, 6)),
     "windows": ((3, 10, 4), lambda x: x.view(3, 5, 2, 4)),
     "shifted positions": ((2, 3, 10, 11), lambda x: x.view(2, 3, 11, 10)),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import STEPS, mostly, since
 from taiyi_fx.findings.facts.robust import median, smooth
-from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.facts.watched import Watched, names_of
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
@@ -30,6 +30,9 @@ _RESTS = 0.9
 _LARGE, _TIMES, _STILL = 50.0, 4.0, 1.1
 """A size, a factor over the beginning, and one over a quarter of the numbers: it still grows."""
 _MANY = 2 * STEPS
+_BEGINS_SO, _EVEN, _UNTRAINED = 0.6, 0.35, 0.9
+"""The weight of the first key and the entropy with which no attention begins, and the share of a
+guess's cost that an untrained model has."""
 _ALL = 0.98
 """The weight of the first key in the mean over heads: of 12 heads none gives it less than 0.76.
 Healthy trainings of some hundred steps have 0.16 at most. Of trained language models most heads
@@ -56,6 +59,12 @@ ATTENTION_SINK = Kind(
 )
 
 
+_FAR = (
+    "Look at what is added to the logits: a bias for distances has to be smaller the farther a key "
+    "is, as minus a slope times the distance; and at the scale of queries and keys"
+)
+
+
 def attention_sinks(evidence: Evidence) -> Iterator[Finding]:
     """Attentions of which all heads rest on the first key; a note where they begin so."""
     collapsed = {found.module for found in attention_collapses(evidence)}
@@ -72,6 +81,30 @@ def attention_sinks(evidence: Evidence) -> Iterator[Finding]:
         )
         severity = "note" if begins else "warning"  # of a model that is trained already it is usual
         yield ATTENTION_SINK.at(one, i, text, "below 0.9", value=value, severity=severity)
+
+
+def sharp_starts(evidence: Evidence) -> Iterator[Finding]:
+    """Attentions of a model that knows nothing yet, of which most rest on the first key."""
+    losses = evidence.losses if evidence.is_from_the_start else []
+    if not any(_is_untrained(loss, evidence) for loss in losses):
+        return
+    every = evidence.of_quantity("AttentionEntropy")
+    entropies = {s.module: median(s.values[:_FIRST]) for s in every}
+    known = [s for s in evidence.of_quantity("AttentionSink") if s.module in entropies]
+    resting = [s for s in known if median(s.values[:_FIRST]) >= _BEGINS_SO]
+    sharp = [s for s in resting if 0 < entropies[s.module] <= _EVEN]
+    if len(sharp) >= max(_FEW, len(known) / 2):
+        value = median(sharp[0].values[:_FIRST])
+        text = (
+            f"from the first step on the queries of {names_of(sharp)} give {value:.0%} of their "
+            "weight to the first key, of a model that has learnt nothing yet"
+        )
+        yield ATTENTION_SINK.at(sharp[0], 0, text, "even weights", value=value, advice=_FAR)
+
+
+def _is_untrained(loss: Watched, evidence: Evidence) -> bool:
+    classes = evidence.classes.get(loss.quantity, 0)
+    return classes > 1 and float(loss.values[0]) >= _UNTRAINED * np.log(classes)
 
 
 def attention_collapses(evidence: Evidence) -> Iterator[Finding]:

@@ -18,6 +18,9 @@ _ALL, _SOME = 1 - 1e-6, 1e-4
 """Shares of a query's weight: all of it but for rounding, and so much that no rounding makes it."""
 _FEW, _SHARE = 3, 0.34
 """Others without it, and the largest share of the siblings that has it: else it is on purpose."""
+_EVEN, _HALF, _ONE = 0.9, (0.5, 0.75), (0.8, 1.1)
+"""The entropy of attention that is all but even, the share of keys that a triangle leaves, and how
+many keys of the weight of the first one are one."""
 _TIMES = 8.0
 """The share of keys that all others may see over that of one."""
 _SUM, _VARIES = 1e-6, 1e-3
@@ -36,6 +39,10 @@ MISSING_MASK = Kind(
     "than the query, in each block and each head",
 )
 
+_ONE_AHEAD = (
+    "Look at the diagonal of the mask: torch.tril(ones) keeps the keys up to the query's own, and "
+    "torch.triu(ones, diagonal=1) hides those behind it"
+)
 NARROW_MASK = Kind(
     "narrow_mask",
     "warning",
@@ -66,6 +73,46 @@ def missing_masks(evidence: Evidence) -> Iterator[Finding]:
                 f"later than they are, those of {len(blind)} others like it nothing"
             )
             yield MISSING_MASK.at(one, 0, text, "0, as of its siblings", value=value)
+
+
+def masks_ahead(evidence: Evidence) -> Iterator[Finding]:
+    """Masks of a language model by which each query sees one key that is later: the next token.
+
+    Of an attention that begins all but even, each later key that a query sees has as much weight as
+    the first key.
+    """
+    size = _vocabulary(evidence)
+    ahead = [one for one in evidence.of_quantity("AttentionAhead") if one.steps[0] == 0]
+    if not ahead or not any(classes == size for classes in evidence.classes.values()):
+        return
+    if all(_sees_one_ahead(one, evidence) for one in ahead):
+        value = float(ahead[0].values[0])
+        text = (
+            f"the queries of {names_of(ahead)} give as much weight to later keys as to the first "
+            f"one, {value:.2g}: each sees one key too many, the token that it has to guess"
+        )
+        yield MISSING_MASK.at(ahead[0], 0, text, "0 of later keys", advice=_ONE_AHEAD)
+
+
+def _vocabulary(evidence: Evidence) -> int:
+    """The number of rows of the first embedding; 0 if there is none."""
+    first = next(evidence.of_quantity("InputMean"), None)
+    own = evidence.attributes.get(first.name) if first else None
+    shape = dict(own.sizes).get("", ()) if own else ()
+    return shape[0] if len(shape) > 1 else 0
+
+
+def _sees_one_ahead(ahead: Watched, evidence: Evidence) -> bool:
+    first = {
+        name: float(one.values[0])
+        for name in ("AttentionEntropy", "AttentionSink", "AttentionAllowed")
+        for one in evidence.of_quantity(name)
+        if one.module == ahead.module and one.steps[0] == 0
+    }
+    is_even = first.get("AttentionEntropy", 0.0) >= _EVEN
+    is_half = _HALF[0] < first.get("AttentionAllowed", 1.0) < _HALF[1]
+    times = float(ahead.values[0]) / max(first.get("AttentionSink", 0.0), 1e-12)
+    return is_even and is_half and _ONE[0] < times < _ONE[1]
 
 
 def narrow_masks(evidence: Evidence) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from taiyi_fx.findings.facts.attributes import is_recurrent
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import STEPS
 from taiyi_fx.findings.facts.robust import Numbers, median
@@ -64,6 +65,8 @@ def _explained(evidence: Evidence) -> Iterator[tuple[Watched, Numbers]]:
     given = {s.module: s for s in evidence.of_quantity("InputRMS")}
     returned = {s.module: s for s in evidence.of_quantity("OutputGradRMS")}
     for module, gradient in evidence.weight_gradients.items():
+        if is_recurrent(gradient.name, evidence.attributes):
+            continue  # whose gradient grows on its way through time
         makers = [of[module] for of in (given, returned) if module in of]
         if module in returned:
             gradient, *sizes = at_common_steps([gradient, *makers])

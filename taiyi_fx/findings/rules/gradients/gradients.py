@@ -94,7 +94,8 @@ def _changed(
     cosines: list[Watched], sizes: Mapping[str, Watched], evidence: Evidence
 ) -> Iterator[Finding]:
     excess = {s.module: _usual(sizes[s.module]) for s in cosines if s.module in sizes}
-    common = _common([*excess.values()])
+    # Gradients that are all 0 have no usual factor.
+    common = _common([*excess.values()]) or np.nan
     # Where most gradients are not their layers' own, it is how one trains: by the gradient of a
     # gradient, or of copies of the weights, as of tasks that are learnt to learn.
     apart = [s.module for s in cosines if _AGAINST <= _usual(s) < _APART]

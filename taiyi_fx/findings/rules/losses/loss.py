@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.logits import Logits
 from taiyi_fx.findings.facts.movers import moved_first
 from taiyi_fx.findings.facts.robust import Numbers, median, smooth, spread, trailing_scores
+from taiyi_fx.findings.facts.squashed import COSINES, OTHER_AXIS, RAW, SHARES
 from taiyi_fx.findings.facts.squashed import DIVERGENCE as OF_DIVERGENCE
-from taiyi_fx.findings.facts.squashed import OTHER_AXIS, RAW
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
@@ -60,6 +61,14 @@ SQUASHED = Kind(
     "warning",
     "Give the loss what comes before the softmax, sigmoid or activation: cross_entropy and "
     "binary_cross_entropy_with_logits apply one themselves, to numbers of any size and sign",
+)
+_FEATURES = (
+    "Leave the softmax out: cross_entropy applies one to the logits, and features before the last "
+    "layer want an activation such as relu"
+)
+_SCALE = (
+    "Multiply the cosines by a scale, 10 to 30 or a parameter, or divide them by a temperature, "
+    "0.07 or so, before the loss"
 )
 UNSQUASHED = Kind(
     "unsquashed_loss",
@@ -140,12 +149,32 @@ def squashed_twice(evidence: Evidence) -> Iterator[Finding]:
         elif name == OTHER_AXIS:
             text = f"{loss.quantity!r} takes log_softmax over another axis than that of the classes"
             yield CLASS_AXIS.at(loss, 0, text, "the axis of the classes", module="")
+        elif name == SHARES:
+            text = (
+                f"the layer that returns the logits of {loss.quantity!r} is given what a softmax "
+                "returns: shares that add up to 1, of which it can make little difference"
+            )
+            module = logits.module if (logits := _logits(loss, evidence)) else ""
+            yield SQUASHED.at(loss, 0, text, "features", module=module, advice=_FEATURES)
+        elif name == COSINES:
+            guess, classes = guess_of(loss, evidence)
+            least = float(np.log1p((classes - 1) * np.exp(-2.0)))
+            text = (
+                f"{loss.quantity!r} takes logits, and is given cosines, between -1 and 1: of "
+                f"{classes} classes it costs {least:.3g} at least, and a guess {guess:.3g}"
+            )
+            yield SQUASHED.at(loss, 0, text, "logits", module="", advice=_SCALE)
         elif name == RAW:
             text = f"{loss.quantity!r} takes logarithms of probabilities, and is given others"
             yield UNSQUASHED.at(loss, 0, text, "what log_softmax returns", module="")
         elif name:
             text = f"{loss.quantity!r} takes logits, and is given what {name} returns"
             yield SQUASHED.at(loss, 0, text, "logits", module="")
+
+
+def _logits(loss: Watched, evidence: Evidence) -> Logits | None:
+    graph = evidence.loss_graphs.get(loss.quantity)
+    return graph.logits if graph else None
 
 
 def plateau(evidence: Evidence) -> Iterator[Finding]:

@@ -37,6 +37,29 @@ SOFTMAX_AXIS = Kind(
 )
 
 
+NORMALISED_SAMPLES = Kind(
+    "normalised_samples",
+    "warning",
+    "Take it along the features, F.normalize(x, dim=-1): along the samples, what the model makes "
+    "of one depends on how many others are in its batch, and on what they are",
+)
+
+
+def normalised_samples(evidence: Evidence) -> Iterator[Finding]:
+    """Tensors of samples that are divided by their size along these."""
+    for loss in evidence.losses:
+        graph = evidence.loss_graphs.get(loss.quantity)
+        for one in graph.over_samples if graph else ():
+            if _is_number_of_samples(one.shape[0], evidence):
+                of = f"what {one.module!r} makes" if one.module else "a tensor"
+                text = (
+                    f"on the way to {loss.quantity!r}, {of}, of shape {one.shape}, is divided by "
+                    "its size along axis 0, that of the samples"
+                )
+                yield NORMALISED_SAMPLES.at(loss, 0, text, "another axis", module=one.module)
+                break
+
+
 def softmax_axes(evidence: Evidence) -> Iterator[Finding]:
     """Softmaxes over the samples, or one element; of attention, over another axis than the last."""
     for loss in evidence.losses:
@@ -50,10 +73,14 @@ def softmax_axes(evidence: Evidence) -> Iterator[Finding]:
 
 def _is_of_samples(one: OddSoftmax, evidence: Evidence) -> bool:
     """True if an axis has as many entries as the first axes of what the model is given."""
+    return _is_number_of_samples(one.shape[one.axis], evidence)
+
+
+def _is_number_of_samples(size: int, evidence: Evidence) -> bool:
     shapes = (evidence.shape_before(module) for module in evidence.order)
     given = next((shape for shape in shapes if shape), "")
     sizes = [int(n) for n in given.split("×") if n.isdecimal()]
-    return one.shape[one.axis] in accumulate(sizes[:-1] or sizes, mul)
+    return size in accumulate(sizes[:-1] or sizes, mul)
 
 
 def _of_others(loss: Watched, one: OddSoftmax) -> Finding:

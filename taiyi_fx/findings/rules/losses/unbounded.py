@@ -21,6 +21,13 @@ _FIRST = 5
 _QUARTERS = 1.5
 """The factor of its size in the last quarter over that in the quarter before: it goes on."""
 
+_BELOW = 0.01
+"""So far below 0 no rounding takes a loss."""
+
+_TARGETS = (
+    "Give binary_cross_entropy_with_logits targets of 0 and 1, as F.one_hot(y, classes).float(), "
+    "not the numbers of classes; for those take cross_entropy"
+)
 UNBOUNDED_LOSS = Kind(
     "unbounded_loss",
     "alert",
@@ -44,6 +51,9 @@ def unbounded_losses(evidence: Evidence) -> Iterator[Finding]:
             )
             yield UNBOUNDED_LOSS.at(loss, 0, text, "above 0", module="")
             continue
+        if (found := _of_targets(loss, evidence)) is not None:
+            yield found
+            continue
         if n < _MANY or not np.isfinite(sizes).all():
             continue
         bound = _TIMES * max(1.0, float(np.abs(sizes[:_FIRST]).max()))
@@ -56,6 +66,21 @@ def unbounded_losses(evidence: Evidence) -> Iterator[Finding]:
             )
             others = {"module": "", "value": float(loss.values[-1])}
             yield UNBOUNDED_LOSS.at(loss, i, text, "bounded from below", **others)
+
+
+def _of_targets(loss: Watched, evidence: Evidence) -> Finding | None:
+    """A cross entropy that began above 0 and is below it: no probabilities are its targets."""
+    graph = evidence.loss_graphs.get(loss.quantity)
+    logits = graph.logits if graph else None
+    below = np.flatnonzero(loss.values < -_BELOW)
+    if logits is None or not logits.is_whole or not len(below) or loss.values[0] <= 0:
+        return None
+    i = int(below[0])
+    text = (
+        f"step {loss.steps[i]}: {loss.quantity!r} is a cross entropy, and falls to "
+        f"{loss.values[i]:.3g}, below 0, as no targets between 0 and 1 allow"
+    )
+    return UNBOUNDED_LOSS.at(loss, i, text, "above 0", module="", advice=_TARGETS)
 
 
 def _is_negated(loss: Watched, guess: float) -> bool:

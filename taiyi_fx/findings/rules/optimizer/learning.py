@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from taiyi_fx.findings.blocks import in_blocks, named
 from taiyi_fx.findings.facts.evidence import Evidence
@@ -44,6 +44,12 @@ NOT_GIVEN = Kind(
     "alert",
     "The optimizer was not given it: build the optimizer after the model is complete, or add it by "
     "add_param_group; to freeze it on purpose call requires_grad_(False)",
+)
+DROPPED = Kind(
+    "no_update",
+    "alert",
+    "Look at what changes the optimizer's groups, or makes another optimizer, at this step: it has "
+    "to be given all parameters that are to be trained",
 )
 NO_UPDATE_OF_ALL = Kind(
     "no_update",
@@ -108,6 +114,7 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
         text = f"from step {site.steps[i]} on no parameter changes, though all have gradients"
         yield NO_UPDATE_OF_ALL.at(site, i, text, expected, module="")
         return
+    yield from _dropped([s for s in known if s not in still], evidence)
     for site, name in in_blocks(still, evidence.weights):
         text = f"{named(site, name)} never changes, though it has a gradient and others change"
         is_left_out = site.module in evidence.left_out
@@ -115,6 +122,26 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
         yield (NOT_GIVEN if is_left_out else NO_UPDATE).at(site, 0, text, expected, module=name)
     if moves:
         yield from _other_parameters(evidence, out)
+
+
+def _dropped(known: Sequence[Watched], evidence: Evidence) -> Iterator[Finding]:
+    """Modules that moved, and stay since some step, which no optimizer has any more."""
+    left = [s for s in known if s.module in evidence.left_out and not _is_still(s)]
+    dropped = [s for s in left if _stays_under_pull(s, evidence)]
+    for site, name in in_blocks(dropped, evidence.weights):
+        i = _since_still(site)
+        text = (
+            f"from step {site.steps[i]} on {named(site, name)} does not change, though it has a "
+            "gradient and others change; it is in no group of the optimizer any more"
+        )
+        yield DROPPED.at(site, i, text, "a change at each step", module=name)
+
+
+def _stays_under_pull(s: Watched, evidence: Evidence) -> bool:
+    gradient, i = evidence.weight_gradients.get(s.module), _since_still(s)
+    if gradient is None or len(s.values) - i < _SOON:
+        return False
+    return bool((gradient.values[gradient.steps >= s.steps[i]] > 0).all())
 
 
 def _other_parameters(evidence: Evidence, out: Collection[str]) -> Iterator[Finding]:

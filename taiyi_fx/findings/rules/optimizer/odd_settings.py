@@ -21,6 +21,9 @@ ODD_SETTING = Kind(
     "Look at how the optimizer and its groups are built: the first of betas is that of the "
     "gradient, 0.9 as a rule, and maximize turns the steps of a group round",
 )
+_DAMPENING = (
+    "Leave dampening at 0: each step adds 1 - dampening times the gradient to what momentum keeps"
+)
 NEGATIVE_RATE = Kind(
     "odd_setting",
     "alert",
@@ -30,7 +33,7 @@ NEGATIVE_RATE = Kind(
 
 
 def odd_settings(evidence: Evidence) -> Iterator[Finding]:
-    """Momenta near or above 1, single groups that go uphill, and learning rates below zero."""
+    """Momenta near or above 1, or of no gradient; single groups that go uphill; rates below 0."""
     for site in [*evidence.weights.values()][:1]:
         yield from _of_groups(site, evidence)
     yield from _negative_rates(evidence)
@@ -51,6 +54,13 @@ def _of_groups(site: Watched, evidence: Evidence) -> Iterator[Finding]:
             )
             others = {"severity": "alert" if is_endless else "warning", "value": group.momentum}
             yield ODD_SETTING.at(site, 0, text, "near 0.9", module=name, **others)
+        elif group.momentum > 0 and group.dampening >= 1:
+            text = (
+                f"{subject} has a dampening of {group.dampening:.3g}: after the first step, "
+                f"momentum takes {1 - group.dampening:.3g} of each gradient: nothing more is learnt"
+            )
+            others = {"severity": "alert", "value": group.dampening, "advice": _DAMPENING}
+            yield ODD_SETTING.at(site, 0, text, "dampening=0", module=name, **others)
         elif group.maximizes and not all(other.maximizes for other in groups):
             text = f"{subject} maximizes the loss, and other groups minimize it"
             yield ODD_SETTING.at(site, 0, text, "maximize=False", module=name, value=1.0)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import STEPS
+from taiyi_fx.findings.facts.watched import names_of
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
@@ -15,6 +16,32 @@ EVALUATION_MODE = Kind(
     "Call model.train() after each evaluation, and after loading a model that comes in evaluation "
     "mode",
 )
+UNFED_NORM = Kind(
+    "evaluation_mode",
+    "warning",
+    "Load the trained model before its BatchNorms are put into evaluation mode and frozen; of a "
+    "model that is trained from the start leave them in training mode",
+)
+
+
+def unfed_norms(evidence: Evidence) -> Iterator[Finding]:
+    """BatchNorms in evaluation mode that normalise by nothing, while weights of the model change.
+
+    As where a backbone is frozen that was never trained, or before it was loaded.
+    """
+    own = {s.name: s for s in reversed([*evidence.of_quantity("OutputRMS")])}
+    unfed = [s for name, s in own.items() if _is_unfed(name, evidence)][::-1]
+    moving = (s for s in evidence.of_each("UpdateRatio") if len(s.values) >= STEPS)
+    if unfed and any((s.values > 0).any() for s in moving):
+        text = (
+            f"{names_of(unfed)}: in evaluation mode with a running mean of 0 and a variance of 1, "
+            "as they were made: no batch has ever passed, and nothing is normalised"
+        )
+        yield UNFED_NORM.at(unfed[0], 0, text, "statistics of data")
+
+
+def _is_unfed(name: str, evidence: Evidence) -> bool:
+    return name in evidence.settings and evidence.settings[name].is_unfed
 
 
 def evaluation_modes(evidence: Evidence) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from taiyi_fx.findings.facts.attributes import is_recurrent
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import lasting, since
 from taiyi_fx.findings.facts.of_layers import LayerSettings
@@ -17,7 +18,6 @@ _NEAR = 0.97
 _OF_TANH = 0.9
 """The same of a tanh, whose bound is known to be 1."""
 
-_RECURRENT = "torch.nn.modules.rnn."
 _FIRST, _BOUND = 3, 0.9999
 """Numbers of the beginning, and the size at which a state is all one sign."""
 _OF_STATES = (
@@ -59,8 +59,8 @@ def saturated(evidence: Evidence) -> Iterator[Finding]:
 def _recurrent(evidence: Evidence) -> Iterator[Finding]:
     """Recurrent layers that begin at their bound of 1, which usual weights keep away from."""
     for one in evidence.of_quantity("OutputAbsMax") if evidence.is_from_the_start else ():
-        own, first = evidence.attributes.get(one.name), one.values[:_FIRST]
-        is_known = own is not None and own.kind.startswith(_RECURRENT) and len(first) == _FIRST
+        first = one.values[:_FIRST]
+        is_known = is_recurrent(one.name, evidence.attributes) and len(first) == _FIRST
         if is_known and first.min() >= _BOUND and first.max() <= 1:
             text = f"some of what {one.module!r} returns is at its bound of 1 from the start"
             yield SATURATED.at(one, 0, text, "below 1", advice=_OF_STATES)

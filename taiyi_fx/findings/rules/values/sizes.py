@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from taiyi_fx.findings.blocks import common_block
 from taiyi_fx.findings.facts.evidence import Evidence, is_near
 from taiyi_fx.findings.facts.robust import median
-from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.facts.watched import Watched, names_of
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
@@ -21,6 +22,9 @@ and Mamba's step sizes at -2.3 to -6.9."""
 _APART = 10.0
 _WILD_GAIN = 12.0
 """Of a matrix; usual initialisations give 0.5 to 2."""
+_WIDE, _WIDTH = 4.0, 8
+"""The same of most matrices of a model at once, and the features of which such a one is given."""
+_FEW, _MOST = 3, 0.7
 _SMALL = 4e-4
 _GROWN = 3.0
 """What grows from nothing leaves it by this factor: that is how a branch begins."""
@@ -30,6 +34,10 @@ WILD_PARAMETER = Kind(
     "alert",
     "Look at how this parameter is initialised or loaded: the elements of weights are usually "
     "between 0.001 and 1 in size",
+)
+_DRAWN = (
+    "Draw weights with a deviation of about one over the root of a layer's inputs, as nn.Linear "
+    "and nn.init.kaiming_normal_ do, not by torch.randn or normal_() as they are"
 )
 
 
@@ -60,6 +68,47 @@ def wild_parameters(evidence: Evidence) -> Iterator[Finding]:
             f"the elements of {one.module!r}.{name} are {size:.3g} in size at step {one.steps[0]}"
         )
         yield WILD_PARAMETER.at(one, 0, text, "between 0.001 and 1")
+    yield from _drawn_too_wide(evidence)
+
+
+def _drawn_too_wide(evidence: Evidence) -> Iterator[Finding]:
+    """Most matrices of a model drawn so wide that each makes what passes it several times larger.
+
+    As of `torch.randn`, whose elements do not get smaller with the number of inputs. Where a scale
+    within the layer takes that back, what the layer returns is of the size of what it is given.
+    """
+    if not evidence.is_from_the_start:
+        return
+    matrices = [one for one in evidence.of_each("ParameterRMS") if _inputs(one, evidence)]
+    wide = [one for one in matrices if _is_drawn_wide(one, evidence)]
+    if len(wide) < max(_FEW, _MOST * len(matrices)):
+        return
+    gain = median([float(one.values[0]) * _inputs(one, evidence) ** 0.5 for one in wide])
+    text = (
+        f"the weights of {names_of(wide)} begin with elements of {wide[0].values[0]:.3g} in size: "
+        f"each makes what passes it about {gain:.3g} times larger"
+    )
+    others = {"module": common_block([one.module for one in wide]), "severity": "warning"}
+    yield WILD_PARAMETER.at(wide[0], 0, text, "about 1", value=gain, advice=_DRAWN, **others)
+
+
+def _is_drawn_wide(one: Watched, evidence: Evidence) -> bool:
+    """True for a matrix by which a layer returns several times what it is given, at the first."""
+    returned, given = (
+        next((s for s in evidence.of_quantity(name) if s.module == one.module), None)
+        for name in ("OutputRMS", "InputRMS")
+    )
+    if returned is None or given is None or not given.values[0] > 0:
+        return False
+    gain = float(one.values[0]) * _inputs(one, evidence) ** 0.5
+    return gain >= _WIDE and returned.values[0] >= _WIDE / 2 * given.values[0]
+
+
+def _inputs(one: Watched, evidence: Evidence) -> int:
+    """The number of features that a linear layer is given, if they are many; else 0."""
+    own = evidence.attributes.get(one.name)
+    width = own.features[0] if own and one.quantity.endswith(".weight") else 0
+    return width if width >= _WIDTH else 0
 
 
 def _limit(name: str, *, is_gain: bool) -> float:

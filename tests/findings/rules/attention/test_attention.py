@@ -1,5 +1,7 @@
 """Attention that breaks down."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from taiyi_fx.findings.rules.attention.attention import (
     attention_collapses,
     attention_logit_growths,
     attention_sinks,
+    sharp_starts,
 )
 from tests.findings.given import evidence
 
@@ -173,3 +176,34 @@ def test_one_whose_logits_begin_far_beyond_those_of_others_is_a_warning():
 )
 def test_one_that_is_as_sharp_as_those_of_trained_models_is_none(entropy, logits, sink):
     assert [*attention_collapses(beside(entropy, logits, sink))] == []
+
+
+def begins(sink=0.95, entropy=0.1, loss=4.0, count=3):
+    """Attentions of a model of 50 classes, of which a guess costs 3.9."""
+    numbers = {("", "loss"): loss}
+    for i in range(count):
+        site = f"h.{i}.attn.attention()"
+        numbers |= {(site, "AttentionSink"): sink, (site, "AttentionEntropy"): entropy}
+    return replace(evidence(numbers), classes={"loss": 50})
+
+
+def test_attention_that_rests_on_the_first_key_before_anything_is_learnt_is_named():
+    (found,) = sharp_starts(begins())
+    assert (found.kind, found.severity) == ("attention_sink", "warning")
+    assert found.module == "h.0.attn.attention()"
+    assert "give 95% of their weight to the first key" in found.text
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        begins(sink=0.2),
+        begins(entropy=0.9),
+        begins(entropy=0.0),
+        begins(loss=1.5),
+        begins(count=1),
+    ],
+    ids=["spread", "few keys", "one key", "trained before", "one alone"],
+)
+def test_attention_that_begins_otherwise_or_is_trained_is_none(known):
+    assert [*sharp_starts(known)] == []

@@ -1,5 +1,7 @@
 """Masks of attention that are turned round, or missing in one block."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,13 @@ import torch.nn.functional as F
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.findings.rules.attention.masks import missing_masks, narrow_masks, turned_masks
+from taiyi_fx.findings import Attributes
+from taiyi_fx.findings.rules.attention.masks import (
+    masks_ahead,
+    missing_masks,
+    narrow_masks,
+    turned_masks,
+)
 from tests.findings.given import evidence
 
 LENGTHS = 0.3 + 0.4 * np.random.default_rng(0).random(40)
@@ -169,3 +177,36 @@ def test_the_one_that_may_see_next_to_nothing_is_named():
 )
 def test_windows_and_lengths_are_none(shares):
     assert [*narrow_masks(seen(*shares))] == []
+
+
+def language_model(*, ahead=0.09, sink=0.09, allowed=0.55, entropy=0.98, classes=50):
+    """Three attentions of a model that predicts the words of its embedding."""
+    numbers = {("words", "InputMean"): 20.0, ("", "loss"): 3.9}
+    for site in SITES[:3]:
+        numbers |= {(site, "AttentionAhead"): ahead, (site, "AttentionSink"): sink}
+        numbers |= {(site, "AttentionAllowed"): allowed, (site, "AttentionEntropy"): entropy}
+    words = Attributes("torch.nn.Embedding", {}, sizes=(("", (50, 8)),))
+    return replace(evidence(numbers), attributes={"words": words}, classes={"loss": classes})
+
+
+def test_a_mask_that_leaves_one_later_key_is_named_in_a_language_model():
+    (found,) = masks_ahead(language_model())
+    assert (found.kind, found.module, found.severity) == ("missing_mask", SITES[0], "warning")
+    assert "one key too many" in found.text
+    assert "torch.tril" in found.advice
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        language_model(ahead=0.0),
+        language_model(ahead=0.5, allowed=1.0),
+        language_model(ahead=0.045),
+        language_model(ahead=0.2),
+        language_model(classes=10),
+        language_model(entropy=0.4),
+    ],
+    ids=["causal", "all", "half of the queries", "several", "another task", "trained"],
+)
+def test_other_masks_and_other_models_are_none(known):
+    assert [*masks_ahead(known)] == []

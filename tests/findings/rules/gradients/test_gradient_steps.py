@@ -1,8 +1,11 @@
 """Gradients of single weights that jump."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from taiyi_fx.findings import Attributes
 from taiyi_fx.findings.rules.gradients.gradient_steps import gradient_steps
 from tests.findings.given import evidence
 
@@ -54,3 +57,8 @@ def test_of_two_weights_one_cannot_be_odd():
     numbers = {(name, quantity): 1.0 for name in "ab" for quantity in ("InputRMS", "OutputGradRMS")}
     numbers |= {("a", "WeightGradNorm"): 1.0, ("b", "WeightGradNorm"): ONCE}
     assert [*gradient_steps(evidence(numbers))] == []
+
+
+def test_a_recurrent_layer_s_gradient_grows_on_its_way_through_time():
+    known = {"c": Attributes("torch.nn.modules.rnn.LSTM", {})}
+    assert [*gradient_steps(replace(of({"c": ONCE}), attributes=known))] == []

@@ -34,3 +34,22 @@ def test_a_loss_of_all_pairs_of_samples_is_a_warning(shape, target, found):
     assert all(
         f"of shape {given}" in one.text for one, (_, given) in zip(every, found, strict=True)
     )
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_mean_whose_axis_is_not_kept_is_a_warning_with_the_module_before_it(is_kept):
+    class Centred(nn.Linear):
+        def forward(self, x):
+            x = super().forward(x)
+            return x - x.mean(1, keepdim=is_kept)
+
+    torch.manual_seed(0)
+    watched = taiyi_fx.instrument(nn.Sequential(Centred(6, 16), nn.Linear(16, 4)), "mlp")
+    for step in range(3):
+        loss = nn.functional.cross_entropy(watched(torch.randn(16, 6)), torch.randint(4, (16,)))
+        loss.backward()
+        watched.monitor.log("loss", loss)
+        watched.monitor.track(step)
+    found = [one for one in watched.monitor.findings if one.kind == "broadcast"]
+    assert [one.module for one in found] == ([] if is_kept else ["0"])
+    assert all("keepdim=True" in one.advice for one in found)

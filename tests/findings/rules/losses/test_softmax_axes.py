@@ -71,3 +71,19 @@ def test_a_softmax_over_an_axis_that_is_not_that_of_the_samples_is_no_finding():
         watched.monitor.track(step)
     found = [one for one in watched.monitor.findings if one.kind == "softmax_axis"]
     assert [one.text for one in found if "(16, 4)" in one.text] == []
+
+
+@pytest.mark.parametrize(("axis", "is_told"), [(0, True), (-1, False)])
+def test_logits_that_are_divided_by_their_size_along_the_samples_are_a_warning(axis, is_told):
+    class Head(nn.Linear):
+        def forward(self, x):
+            return 9 * nn.functional.normalize(super().forward(x), dim=axis)
+
+    watched = taiyi_fx.instrument(nn.Sequential(nn.Linear(6, 8), Head(8, 4)), "mlp")
+    for step in range(3):
+        loss = nn.functional.cross_entropy(watched(torch.randn(16, 6)), torch.randint(4, (16,)))
+        loss.backward()
+        watched.monitor.log("loss", loss)
+        watched.monitor.track(step)
+    found = [one for one in watched.monitor.findings if one.kind == "normalised_samples"]
+    assert [(one.module, one.severity) for one in found] == ([("1", "warning")] if is_told else [])

@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from taiyi_fx.findings import LossGraph
+from taiyi_fx.findings.facts.logits import Logits
 from taiyi_fx.findings.rules.losses.unbounded import unbounded_losses
 from tests.findings.given import evidence
 
@@ -51,4 +53,28 @@ def test_a_cross_entropy_that_begins_at_minus_a_guess_and_falls_has_the_wrong_si
 )
 def test_other_losses_below_zero_have_their_sign(values, classes):
     known = replace(evidence({("", "loss"): values}), classes={"loss": classes})
+    assert [*unbounded_losses(known)] == []
+
+
+def of_logits(values, *, is_whole=True):
+    graph = LossGraph(logits=Logits("head", 8, 2, True, True, is_whole))
+    return replace(evidence({("", "loss"): values}), loss_graphs={"loss": graph})
+
+
+def test_a_cross_entropy_that_falls_below_zero_is_one_of_other_targets():
+    (found,) = unbounded_losses(of_logits(0.7 - 0.1 * STEPS[:20]))
+    assert (found.step, found.severity, found.module) == (8, "alert", "")
+    assert "targets of 0 and 1" in found.advice
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        of_logits(np.maximum(0.7 - 0.1 * STEPS, 0.0)),
+        of_logits(0.7 - 0.1 * STEPS[:20], is_whole=False),
+        of_logits(np.full(20, 1e-4) * np.cos(STEPS[:20])),
+    ],
+    ids=["above", "with other terms", "rounded"],
+)
+def test_a_cross_entropy_near_zero_or_beside_other_terms_is_none(known):
     assert [*unbounded_losses(known)] == []

@@ -142,3 +142,16 @@ def test_a_weight_that_is_overwritten_at_each_step_but_the_first_never_changes()
     numbers |= {("b", "WeightNorm"): 1 + np.arange(40) / 40, ("b", "UpdateRatio.weight"): 0.1}
     (found,) = no_update(evidence(numbers | {("a", "UpdateRatio.weight"): step}))
     assert found.module == "a"
+
+
+def test_a_weight_that_an_optimizer_had_until_a_step_is_named_with_it():
+    numbers = {(name, "WeightNorm"): MOVES for name in NAMES}
+    numbers["h.2", "WeightNorm"] = np.minimum(MOVES, MOVES[20])
+    numbers |= {(name, "WeightGradNorm"): 0.5 for name in NAMES}
+    known = replace(evidence(numbers), left_out=frozenset({"h.2"}))
+    (found,) = no_update(known)
+    assert (found.module, found.step, found.severity) == ("h.2", 20, "alert")
+    assert "in no group of the optimizer any more" in found.text
+    numbers["h.2", "WeightGradNorm"] = np.where(np.arange(40) < 20, 0.5, 0.0)
+    assert [*no_update(replace(evidence(numbers), left_out=frozenset({"h.2"})))] == []
+    assert [*no_update(evidence(numbers))] == []

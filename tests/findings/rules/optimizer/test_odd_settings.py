@@ -37,14 +37,23 @@ def test_one_group_that_goes_uphill_is_named():
     assert "the group of 'h.1' maximizes" in found.text
 
 
+def test_momentum_that_takes_nothing_of_a_gradient_is_an_alert():
+    (found,) = odd_settings(of((NAMES, 0.9, False, "sgd", 1.0)))
+    assert (found.severity, found.module, found.value) == ("alert", "", 1.0)
+    assert "takes 0 of each gradient" in found.text
+    assert "dampening" in found.advice
+
+
 @pytest.mark.parametrize(
     "groups",
     [
+        [(NAMES, 0.9, False, "sgd", 0.9)],
+        [(NAMES, 0.0, False, "sgd", 1.0)],
         [(NAMES, 0.99, False)],
         [(NAMES, 0.9, True)],
         [(NAMES[:2], 0.0, True), (NAMES[2:], 0.9, True)],
     ],
-    ids=["usual", "uphill", "all uphill"],
+    ids=["dampened", "no momentum", "usual", "uphill", "all uphill"],
 )
 def test_settings_that_are_meant_are_none(groups):
     assert [*odd_settings(of(*groups))] == []

@@ -47,3 +47,33 @@ def test_a_model_that_is_tuned_as_it_was_is_a_note():
 )
 def test_modes_that_change_nothing_or_are_undone_are_none(modes, layer):
     assert found_in(modes, layer) == []
+
+
+def norm(training, steps=40, *, batches=0):
+    """The findings of a model whose norm is frozen, after so many batches in training mode."""
+    torch.manual_seed(0)
+    own = nn.BatchNorm1d(8)
+    for _ in range(batches):
+        own(torch.randn(5, 8))
+    model = nn.Sequential(nn.Linear(6, 8), own, nn.Linear(8, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    watched = taiyi_fx.instrument(model, optimizer=optimizer)
+    for step in range(steps):
+        own.train(training)
+        watched(torch.randn(5, 6)).square().mean().backward()
+        watched.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+    return [one for one in watched.monitor.findings if one.kind == "evaluation_mode"]
+
+
+def test_a_norm_in_evaluation_mode_that_no_batch_has_passed_is_named():
+    (found,) = norm(False)
+    assert (found.module, found.severity) == ("1", "warning")
+    assert "as they were made" in found.text
+    assert "Load the trained model" in found.advice
+
+
+def test_norms_that_are_fed_or_were_trained_before_are_none():
+    assert norm(True) == []
+    assert norm(False, batches=3) == []

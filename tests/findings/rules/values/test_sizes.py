@@ -1,8 +1,11 @@
 """Parameters of a wild size."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from taiyi_fx.findings import Attributes
 from taiyi_fx.findings.rules.values.sizes import wild_parameters
 from tests.findings.given import evidence
 
@@ -77,3 +80,40 @@ def test_a_bias_that_grows_far_beyond_others_is_a_warning():
     numbers["h.2", "ParameterRMS.bias"] = np.arange(40) / 2
     (found,) = wild_parameters(evidence(numbers))
     assert (found.module, found.severity, found.step) == ("h.2", "warning", 10)
+
+
+def layers(size, gain, width=64, count=5, narrow=1):
+    """Linear layers of one size of elements, each of which returns so many times its input."""
+    names = [f"h.{i}.fc" for i in range(count)]
+    numbers = {}
+    for i, name in enumerate(names):
+        own = 0.05 if i < narrow else size
+        numbers |= {
+            (name, "InputRMS"): 2.0,
+            (name, "OutputRMS"): 2.0 * (0.5 if i < narrow else gain),
+        }
+        numbers |= {(name, "ParameterRMS.weight"): own, (name, "WeightNorm"): own * width}
+    known = {name: Attributes("torch.Linear", {}, (width, width)) for name in names}
+    return replace(evidence(numbers), attributes=known)
+
+
+def test_matrices_that_are_all_drawn_too_wide_are_told_together():
+    (found,) = wild_parameters(layers(1.0, 8.0))
+    assert (found.module, found.severity) == ("h", "warning")
+    assert "'h.1.fc', 'h.2.fc', 'h.3.fc' and 1 more" in found.text
+    assert "about 8 times larger" in found.text
+    assert "torch.randn" in found.advice
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        layers(1.0, 1.0),
+        layers(0.18, 1.4),
+        layers(1.5, 4.0, width=4),
+        layers(1.0, 8.0, narrow=3),
+    ],
+    ids=["scaled within", "usual", "of few inputs", "of few layers"],
+)
+def test_matrices_that_are_scaled_within_of_few_inputs_or_few_are_none(known):
+    assert [*wild_parameters(known)] == []

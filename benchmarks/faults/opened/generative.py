@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.edits import anew
+from benchmarks.faults.fault import WHOLE, fault
+from benchmarks.faults.opened.edits import anew
 from benchmarks.faults.training import Training
 
 
@@ -44,19 +44,19 @@ def _encode(t: Training, model: nn.Module, weight: float) -> None:
     t.steps = 150
 
 
-@held_out("cnn", "mean", "logvar", "decoder.0", WHOLE, kinds="plateau|collapse")
+@fault("cnn", "mean", "logvar", "decoder.0", WHOLE, kinds="plateau|collapse")
 def divergence_summed_where_the_error_is_averaged(t: Training) -> None:
     """A divergence that outweighs the pixels a thousand times, so that the code is noise alone."""
     _encode(t, _Autoencoder(), 10.0)
 
 
-@held_out("cnn", "encoder*", "mean", "logvar", kinds="detached|missing_gradient|plateau")
+@fault("cnn", "encoder*", "mean", "logvar", kinds="detached|missing_gradient|plateau")
 def codes_drawn_without_their_gradient(t: Training) -> None:
     """A sample of a distribution that no gradient comes back through."""
     _encode(t, _Autoencoder(is_cut=True), 1e-3)
 
 
-@held_out("cnn", "logvar", WHOLE, kinds="non_finite|wild_start")
+@fault("cnn", "logvar", WHOLE, kinds="non_finite|wild_start")
 def logarithm_of_a_variance_without_bounds(t: Training) -> None:
     """A layer so large at first that the exponential of it is infinite."""
     model = _Autoencoder()
@@ -93,13 +93,13 @@ def _denoise(t: Training, *, times: float = 1.0, is_same: bool = True, power: fl
     t.steps = 150
 
 
-@held_out("mlp", "first", WHOLE, kinds="input|wild_start")
+@fault("mlp", "first", WHOLE, kinds="input|wild_start")
 def time_as_a_raw_number(t: Training) -> None:
     """Times up to a thousand that stand beside standardised numbers."""
     _denoise(t, times=1000.0)
 
 
-@held_out("mlp", WHOLE, kinds="plateau")
+@fault("mlp", WHOLE, kinds="plateau")
 def noise_that_was_not_the_one_added(t: Training) -> None:
     """A second draw of the noise, of which the first tells nothing."""
     _denoise(t, is_same=False)

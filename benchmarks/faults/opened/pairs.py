@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.faults.data import Batch
-from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.edits import anew, train_before
+from benchmarks.faults.fault import WHOLE, fault
+from benchmarks.faults.opened.edits import anew, train_before
 from benchmarks.faults.training import Training
 
 
@@ -48,19 +48,19 @@ def _match(t: Training, factor: float, targets: str) -> None:
     t.change_batch(halves)
 
 
-@held_out("mlp", WHOLE, "left*", "right*", kinds="plateau|squash")
+@fault("mlp", WHOLE, "left*", "right*", kinds="plateau|squash")
 def similarities_times_their_temperature(t: Training) -> None:
     """Similarities times 0.07, where they should be divided by it."""
     _match(t, 0.07, "own")
 
 
-@held_out("mlp", WHOLE, kinds="plateau")
+@fault("mlp", WHOLE, kinds="plateau")
 def pairs_that_are_all_the_first(t: Training) -> None:
     """Targets of zeros where each row's own number was meant."""
     _match(t, 1 / 0.07, "first")
 
 
-@held_out("resnet", WHOLE, "{last}", kinds="non_finite")
+@fault("resnet", WHOLE, "{last}", kinds="non_finite")
 def distance_of_a_sample_to_itself(t: Training) -> None:
     """Roots of squared distances of all pairs, of which those of a sample and itself are zero."""
 
@@ -76,7 +76,7 @@ def distance_of_a_sample_to_itself(t: Training) -> None:
     t.backward = backward
 
 
-@held_out("mlp-tanh", WHOLE, "{last}", kinds="rank|collapse")
+@fault("mlp-tanh", WHOLE, "{last}", kinds="rank|collapse")
 def views_that_nothing_holds_apart(t: Training) -> None:
     """Two views that are to be alike, without a predictor, a stop or other samples: all is one."""
 
@@ -117,20 +117,20 @@ def _teach(t: Training, temperature: float, *, is_frozen: bool, steps: int = 60)
     anew(t, _Taught(student, teacher), backward)
 
 
-@held_out("mlp", WHOLE, "teacher*")
+@fault("mlp", WHOLE, "teacher*")
 def teacher_that_learns_from_its_student(t: Training) -> None:
     """A teacher that nobody froze: both agree at once on saying nothing."""
     _teach(t, 1.0, is_frozen=False)
 
 
-@held_out("mlp", WHOLE, kinds="small_steps|plateau")
+@fault("mlp", WHOLE, kinds="small_steps|plateau")
 def distilled_at_a_temperature_of_50(t: Training) -> None:
     """A loss that is a 2500th for its temperature, with a rate that knows nothing of it."""
     _teach(t, 50.0, is_frozen=True)
     t.optimizer = torch.optim.SGD(t.model.get_submodule("student").parameters(), lr=0.02)
 
 
-@held_out("mlp", "teacher*")
+@fault("mlp", "teacher*")
 def average_pushed_away(t: Training) -> None:
     """A teacher that should follow its student's weights, and moves away from them."""
     _teach(t, 1.0, is_frozen=True, steps=20)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 
 from benchmarks.faults.changes import give_group, rate, set_all
-from benchmarks.faults.fault import WHOLE, held_out
+from benchmarks.faults.fault import WHOLE, fault
 from benchmarks.faults.training import Training
 
 _STALL = "small_steps|plateau|no_update|stopped"
 _BLOWN_UP = "large_steps|divergence|loss_spike|odd_rate"
 
 
-@held_out("mlp-tanh", "layers.*", WHOLE, kinds=_BLOWN_UP)
+@fault("mlp-tanh", "layers.*", WHOLE, kinds=_BLOWN_UP)
 def biases_with_a_rate_of_their_own(t: Training) -> None:
     """A multiple of the rate for biases, 400 in place of 2."""
     biases = [p for name, p in t.model.named_parameters() if name.endswith("bias")]
@@ -22,13 +22,13 @@ def biases_with_a_rate_of_their_own(t: Training) -> None:
     t.optimizer.add_param_group({"params": biases, "lr": 400 * rate(t)})
 
 
-@held_out("lstm", "{first}", kinds="odd_rate")
+@fault("lstm", "{first}", kinds="odd_rate")
 def embedding_with_the_rate_of_sgd(t: Training) -> None:
     """A group for embeddings that was copied from a training by another optimizer."""
     give_group(t, t.module("first"), lr=1.0)
 
 
-@held_out("mlp", "layers.0*", "layers.1*", "layers.2*", kinds="no_update")
+@fault("mlp", "layers.0*", "layers.1*", "layers.2*", kinds="no_update")
 def unfrozen_but_not_in_the_optimizer(t: Training) -> None:
     """Layers that are unfrozen at step 30, for an optimizer that was made without them."""
     layers = [*t.model.get_submodule("layers").children()][:3]
@@ -38,7 +38,7 @@ def unfrozen_but_not_in_the_optimizer(t: Training) -> None:
     t.at(30, lambda: [layer.requires_grad_(True) for layer in layers])
 
 
-@held_out("mlp cnn", "layers.*", WHOLE, kinds="plateau")
+@fault("mlp cnn", "layers.*", WHOLE, kinds="plateau")
 def backbone_frozen_before_it_was_loaded(t: Training) -> None:
     """All but the head frozen, of a model that nobody has trained."""
     t.model.requires_grad_(False)
@@ -46,7 +46,7 @@ def backbone_frozen_before_it_was_loaded(t: Training) -> None:
     set_all(t, params=[*t.module("last").parameters()])
 
 
-@held_out("cnn lstm", WHOLE, kinds=_STALL + "|drift")
+@fault("cnn lstm", WHOLE, kinds=_STALL + "|drift")
 def average_that_is_never_taken_out_again(t: Training) -> None:
     """An average of all weights that is put in for an evaluation after each step, and stays."""
     average = [parameter.detach().clone() for parameter in t.model.parameters()]
@@ -59,7 +59,7 @@ def average_that_is_never_taken_out_again(t: Training) -> None:
     t.each_step(put_in)
 
 
-@held_out("mlp lstm", WHOLE, kinds="weight_jump|loss_spike")
+@fault("mlp lstm", WHOLE, kinds="weight_jump|loss_spike")
 def average_of_zeros_left_in(t: Training) -> None:
     """An average that began at zero, and is left in the model after an evaluation at step 40."""
     average = [torch.zeros_like(parameter) for parameter in t.model.parameters()]
@@ -69,7 +69,7 @@ def average_of_zeros_left_in(t: Training) -> None:
     t.at(40, lambda: [p.data.copy_(a) for a, p in zip(average, t.model.parameters(), strict=True)])
 
 
-@held_out("mlp", "{late}", kinds="no_update")
+@fault("mlp", "{late}", kinds="no_update")
 def layer_lost_from_its_group(t: Training) -> None:
     """A group that is made anew at step 20, by a filter that forgets one layer."""
     own = {id(parameter) for parameter in t.module("late").parameters()}

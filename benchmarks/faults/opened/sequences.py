@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.faults.data import Batch
-from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.edits import anew
+from benchmarks.faults.fault import WHOLE, fault
+from benchmarks.faults.opened.edits import anew
 from benchmarks.faults.training import Training
 
 
@@ -25,7 +25,7 @@ class _Aligned(nn.Module):
         return self.head(self.lstm(self.words(ids))[0])
 
 
-@held_out("lstm", "head", WHOLE, kinds="non_finite")
+@fault("lstm", "head", WHOLE, kinds="non_finite")
 def targets_longer_than_what_they_are_aligned_to(t: Training) -> None:
     """A CTC loss in which some targets need more places than there are: it is infinite."""
 
@@ -82,13 +82,13 @@ def _translate(t: Training, model: _Translator, *, is_shifted: bool = True) -> N
     t.change_batch(lambda step, ids, y: (ids, ids.flip(1)))
 
 
-@held_out("lstm", "encoder", "key", "value", "query", kinds="missing_gradient|no_update|unused")
+@fault("lstm", "encoder", "key", "value", "query", kinds="missing_gradient|no_update|unused")
 def decoder_that_looks_at_itself(t: Training) -> None:
     """Attention whose keys and values are the decoder's, so that nothing is known of the text."""
     _translate(t, _Translator(looks_at_itself=True))
 
 
-@held_out("lstm", WHOLE, "decoder", kinds="copied_targets")
+@fault("lstm", WHOLE, "decoder", kinds="copied_targets")
 def decoder_fed_what_it_has_to_say(t: Training) -> None:
     """Targets that go into the decoder as they are, and not one place later."""
     _translate(t, _Translator(looks_at_itself=False), is_shifted=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.edits import attentions, train_before
+from benchmarks.faults.fault import WHOLE, fault
+from benchmarks.faults.opened.edits import attentions, train_before
 from benchmarks.faults.training import Training
 
 _JUMP = "weight_jump|loss_spike"
@@ -43,7 +43,7 @@ def _adapt(t: Training, scale: float) -> None:
     t.optimizer = torch.optim.AdamW(trained, lr=3e-3)
 
 
-@held_out("gpt", "layers.*.attn.qkv*", WHOLE, kinds="zero_gradient|zero_weight|plateau|no_update")
+@fault("gpt", "layers.*.attn.qkv*", WHOLE, kinds="zero_gradient|zero_weight|plateau|no_update")
 def both_matrices_of_an_adapter_of_zeros(t: Training) -> None:
     """Small matrices of which both begin at nothing, so that neither ever gets a gradient."""
     _adapt(t, 1.0)
@@ -52,13 +52,13 @@ def both_matrices_of_an_adapter_of_zeros(t: Training) -> None:
             nn.init.zeros_(parameter)
 
 
-@held_out("gpt", "layers.*.attn*", kinds="divergence|loss_spike|large_steps")
+@fault("gpt", "layers.*.attn*", kinds="divergence|loss_spike|large_steps")
 def scale_of_an_adapter_not_divided_by_its_rank(t: Training) -> None:
     """A change that counts a thousand times what was meant."""
     _adapt(t, 2000.0)
 
 
-@held_out("resnet mobile", "*bn*", "*norm*", "stem.1", "*.downsample.2", kinds="evaluation_mode")
+@fault("resnet mobile", "*bn*", "*norm*", "stem.1", "*.downsample.2", kinds="evaluation_mode")
 def norms_frozen_as_they_were_made(t: Training) -> None:
     """BatchNorms that are frozen as those of a trained model, before any was loaded."""
 

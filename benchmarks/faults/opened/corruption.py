@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from benchmarks.faults.fault import held_out
-from benchmarks.faults.kept_away.edits import NEIGHBOURS, put
+from benchmarks.faults.fault import fault
+from benchmarks.faults.opened.edits import NEIGHBOURS, put
 from benchmarks.faults.training import Training
 
 
@@ -15,7 +15,7 @@ def _weight(t: Training, part: str) -> nn.Parameter:
     return next(parameter for name, parameter in named if name.startswith("weight"))
 
 
-@held_out("mlp lstm gan", "{late}", kinds="weight_jump|loss_spike|non_finite")
+@fault("mlp lstm gan", "{late}", kinds="weight_jump|loss_spike|non_finite")
 def flipped_bit_of_a_moment(t: Training) -> None:
     """One number that the optimizer keeps of a weight is far too large from step 45."""
 
@@ -27,7 +27,7 @@ def flipped_bit_of_a_moment(t: Training) -> None:
     t.at(45, flip)
 
 
-@held_out("mlp", "{middle}", kinds="weight_jump|loss_spike|gradient_spike")
+@fault("mlp", "{middle}", kinds="weight_jump|loss_spike|gradient_spike")
 def flipped_bit_of_a_gradient(t: Training) -> None:
     """One element of one gradient is far too large, at step 52 alone."""
     calls = [0]
@@ -42,7 +42,7 @@ def flipped_bit_of_a_gradient(t: Training) -> None:
     _weight(t, "middle").register_hook(flip)
 
 
-@held_out("mlp", *NEIGHBOURS, kinds="loss_spike|non_finite|weight_jump|divergence")
+@fault("mlp", *NEIGHBOURS, kinds="loss_spike|non_finite|weight_jump|divergence")
 def flipped_bit_of_an_activation(t: Training) -> None:
     """One element that passes between two stages is far too large, at step 55 alone."""
 
@@ -56,20 +56,20 @@ def flipped_bit_of_an_activation(t: Training) -> None:
     put(t, flip)
 
 
-@held_out("mlp", "{late}", kinds="weight_jump|loss_spike|non_finite")
+@fault("mlp", "{late}", kinds="weight_jump|loss_spike|non_finite")
 def page_of_a_weight_overwritten(t: Training) -> None:
     """A run of twenty elements in the middle of a weight that are another's, from step 42."""
     t.at(42, lambda: _weight(t, "late").data.view(-1)[40:60].copy_(1e3 * torch.arange(20)))
 
 
-@held_out("mlp", "{early}")
+@fault("mlp", "{early}")
 def elements_stuck_at_large_numbers(t: Training) -> None:
     """Two elements of a weight that are 50 again at each step, whatever was learnt."""
     weight = _weight(t, "early").data.view(-1)
     t.each_step(lambda: weight[5:60:50].fill_(50.0))
 
 
-@held_out("mlp", "{late}")
+@fault("mlp", "{late}")
 def mask_that_leaves_three_in_a_hundred(t: Training) -> None:
     """A mask for pruning that was made with the share that is to go for the one that stays."""
     weight = _weight(t, "late").data
@@ -77,19 +77,19 @@ def mask_that_leaves_three_in_a_hundred(t: Training) -> None:
     t.before_step.append(lambda step: weight.mul_(mask))
 
 
-@held_out("cnn", "{norm}")
+@fault("cnn", "{norm}")
 def running_variance_below_zero(t: Training) -> None:
     """Running variances that are negative from step 30: only an evaluation is NaN by it."""
     t.at(30, lambda: t.module("norm").running_var.fill_(-1e5))
 
 
-@held_out("gan lstm", "{last}", kinds="loss_spike|weight_jump|non_finite")
+@fault("gan lstm", "{last}", kinds="loss_spike|weight_jump|non_finite")
 def sign_and_scale_of_a_bias_lost(t: Training) -> None:
     """A bias read with the wrong order of bytes at step 48."""
     t.at(48, lambda: t.module("last").bias.data.neg_().mul_(1e4).add_(1e3))
 
 
-@held_out("mlp-tanh", "{late}")
+@fault("mlp-tanh", "{late}")
 def noise_of_a_link_in_half_of_a_gradient(t: Training) -> None:
     """Half of a gradient's elements replaced by those of other steps, at random places."""
     kept: list[Tensor] = []

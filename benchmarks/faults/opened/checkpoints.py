@@ -6,15 +6,15 @@ import torch
 from torch import nn
 
 from benchmarks.faults.changes import rate, set_all
-from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.edits import attentions, train_before
+from benchmarks.faults.fault import WHOLE, fault
+from benchmarks.faults.opened.edits import attentions, train_before
 from benchmarks.faults.tasks import build
 from benchmarks.faults.training import Training
 
 _JUMP = "weight_jump|loss_spike"
 
 
-@held_out("mlp gan", "{square}", kinds=_JUMP)
+@fault("mlp gan", "{square}", kinds=_JUMP)
 def weight_transposed_at_step_55(t: Training) -> None:
     """A square weight that comes back from a conversion with its axes exchanged."""
     part = "early" if t.names["first"] == "words" else "late"
@@ -23,7 +23,7 @@ def weight_transposed_at_step_55(t: Training) -> None:
     t.at(55, lambda: weight.copy_(weight.mT.clone()))
 
 
-@held_out("cnn", "{kernel}", kinds=_JUMP)
+@fault("cnn", "{kernel}", kinds=_JUMP)
 def kernels_turned_by_a_conversion(t: Training) -> None:
     """A convolution whose inputs and outputs, height and width are all exchanged at step 60."""
     name = "layers.3.conv" if "layers.2.conv" in t.names.values() else "layers.0.conv1"
@@ -40,14 +40,14 @@ def _initialise(modules: list[nn.Module]) -> None:
                 part.reset_parameters()
 
 
-@held_out("mlp", "layers.2*", "layers.3*", "layers.4*", "head", WHOLE, kinds=_JUMP)
+@fault("mlp", "layers.2*", "layers.3*", "layers.4*", "head", WHOLE, kinds=_JUMP)
 def loaded_with_names_that_do_not_fit(t: Training) -> None:
     """A resumption at step 60 that finds the first names alone, and passes over the rest."""
     layers = [*t.model.get_submodule("layers").children()]
     t.at(60, lambda: _initialise([*layers[2:], t.module("last")]))
 
 
-@held_out("mlp", "layers.*", WHOLE, kinds=_JUMP)
+@fault("mlp", "layers.*", WHOLE, kinds=_JUMP)
 def all_layers_loaded_from_one(t: Training) -> None:
     """A loop whose number is read too late: at step 50 all layers get the last one's weights."""
     layers = [*t.model.get_submodule("layers").children()]
@@ -55,7 +55,7 @@ def all_layers_loaded_from_one(t: Training) -> None:
     t.at(50, lambda: [layer.load_state_dict(last) for layer in layers[1:]])
 
 
-@held_out("gpt", "layers.*.attn*", kinds=_JUMP)
+@fault("gpt", "layers.*.attn*", kinds=_JUMP)
 def heads_laid_out_in_another_way(t: Training) -> None:
     """Queries, keys and values by head, read as heads by queries, keys and values at step 60."""
 
@@ -68,7 +68,7 @@ def heads_laid_out_in_another_way(t: Training) -> None:
     t.at(60, convert)
 
 
-@held_out("mlp cnn", WHOLE, kinds=_JUMP)
+@fault("mlp cnn", WHOLE, kinds=_JUMP)
 def average_of_two_strangers(t: Training) -> None:
     """Weights averaged at step 60 with those of a model that began elsewhere."""
     other = build(type(t.model).__name__.lower(), seed=7)
@@ -82,7 +82,7 @@ def average_of_two_strangers(t: Training) -> None:
     t.at(60, average)
 
 
-@held_out("mlp", WHOLE, "layers*", "{last}", kinds="wild_start|plateau|dead|saturat")
+@fault("mlp", WHOLE, "layers*", "{last}", kinds="wild_start|plateau|dead|saturat")
 def weights_left_by_a_search_for_the_rate(t: Training) -> None:
     """A search for the largest rate, after which nobody put back the weights of before."""
     own = rate(t)
@@ -96,7 +96,7 @@ def weights_left_by_a_search_for_the_rate(t: Training) -> None:
     set_all(t, lr=own)
 
 
-@held_out("resnet", WHOLE, kinds=_JUMP)
+@fault("resnet", WHOLE, kinds=_JUMP)
 def rounded_to_a_handful_of_values(t: Training) -> None:
     """Weights that are stored at step 60 with one scale for each, in three bits, and go on."""
 
@@ -109,7 +109,7 @@ def rounded_to_a_handful_of_values(t: Training) -> None:
     t.at(60, store)
 
 
-@held_out("lstm", "{first}", kinds=_JUMP)
+@fault("lstm", "{first}", kinds=_JUMP)
 def embedding_of_another_vocabulary(t: Training) -> None:
     """Rows of an embedding that stand for other words from step 50."""
     weight = t.module("first").weight.data

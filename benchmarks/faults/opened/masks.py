@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.faults.changes import change_class
-from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.edits import attend, attentions, join, past, split
+from benchmarks.faults.fault import WHOLE, fault
+from benchmarks.faults.opened.edits import attend, attentions, join, past, split
 from benchmarks.faults.training import Training
 
 _ALL = "layers.*.attn*"
@@ -16,7 +16,7 @@ _LATE = "layers.2.attn"
 _HIDDEN = float("-inf")
 
 
-@held_out("gpt gpt-tied", _ALL, kinds="missing_mask")
+@fault("gpt gpt-tied", _ALL, kinds="missing_mask")
 def mask_one_place_too_far(t: Training) -> None:
     """A triangle with the diagonal above its own: each token sees the one that it has to guess."""
     for name in attentions(t):
@@ -25,7 +25,7 @@ def mask_one_place_too_far(t: Training) -> None:
         )
 
 
-@held_out("gpt", _ALL, kinds="missing_mask")
+@fault("gpt", _ALL, kinds="missing_mask")
 def heads_viewed_without_a_transposition(t: Training) -> None:
     """Rows viewed as (heads, tokens, width) at once: each head gets other tokens."""
 
@@ -38,7 +38,7 @@ def heads_viewed_without_a_transposition(t: Training) -> None:
         change_class(t.model.get_submodule(name), forward)
 
 
-@held_out("gpt", _ALL, kinds="missing_mask")
+@fault("gpt", _ALL, kinds="missing_mask")
 def heads_put_together_without_a_transposition(t: Training) -> None:
     """Outputs of (heads, tokens, width) viewed as rows at once: each row is of other tokens."""
 
@@ -51,7 +51,7 @@ def heads_put_together_without_a_transposition(t: Training) -> None:
     t.steps = 200
 
 
-@held_out("gpt", f"{_LATE}*")
+@fault("gpt", f"{_LATE}*")
 def keys_of_the_batch_before(t: Training) -> None:
     """A cache for generating that is filled in training, and read at the next batch."""
     kept: list[tuple[Tensor, Tensor]] = []
@@ -65,7 +65,7 @@ def keys_of_the_batch_before(t: Training) -> None:
     change_class(t.model.get_submodule(_LATE), forward)
 
 
-@held_out("gpt", "places")
+@fault("gpt", "places")
 def positions_of_the_samples(t: Training) -> None:
     """Positions that count samples, since the length was read of the wrong axis."""
 
@@ -78,7 +78,7 @@ def positions_of_the_samples(t: Training) -> None:
     change_class(t.model, forward)
 
 
-@held_out("gpt", _ALL)
+@fault("gpt", _ALL)
 def far_tokens_favoured(t: Training) -> None:
     """A bias for distances with the wrong sign: the first token gets all."""
 
@@ -91,7 +91,7 @@ def far_tokens_favoured(t: Training) -> None:
         attend(t, name, weigh)
 
 
-@held_out("gpt", f"{_LATE}*", kinds="non_finite")
+@fault("gpt", f"{_LATE}*", kinds="non_finite")
 def rows_of_padding_that_see_nothing(t: Training) -> None:
     """A mask of padding along the queries in place of the keys, from step 25: NaN of nothing."""
     now = [0]
@@ -106,7 +106,7 @@ def rows_of_padding_that_see_nothing(t: Training) -> None:
     attend(t, _LATE, weigh)
 
 
-@held_out("gpt", "places", WHOLE)
+@fault("gpt", "places", WHOLE)
 def positions_added_in_each_block_again(t: Training) -> None:
     """Positions that each block adds once more, ten times as large as the time before."""
     places = t.model.get_submodule("places")

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.faults.changes import change_class
-from benchmarks.faults.fault import WHOLE, held_out
+from benchmarks.faults.fault import WHOLE, fault
 from benchmarks.faults.training import Training
 
 
@@ -28,19 +28,19 @@ def _ones(logits: Tensor, y: Tensor) -> Tensor:
     return F.one_hot(y, logits.shape[-1]).float()
 
 
-@held_out("mlp cnn", "{last}", WHOLE, kinds="squash")
+@fault("mlp cnn", "{last}", WHOLE, kinds="squash")
 def sigmoid_before_a_loss_that_has_one(t: Training) -> None:
     """Probabilities that are taken for logits of a binary cross-entropy."""
     _lose(t, lambda z, y: F.binary_cross_entropy_with_logits(z.sigmoid(), _ones(z, y)))
 
 
-@held_out("mlp-tanh lstm", "{last}", WHOLE, kinds="squash|plateau")
+@fault("mlp-tanh lstm", "{last}", WHOLE, kinds="squash|plateau")
 def sigmoid_before_cross_entropy(t: Training) -> None:
     """Outputs between 0 and 1, of which a softmax makes next to nothing."""
     _lose(t, lambda z, y: F.cross_entropy(z.sigmoid(), y))
 
 
-@held_out("cnn lstm", "{last}", WHOLE, kinds="wild_loss|large_steps|divergence|loss_spike")
+@fault("cnn lstm", "{last}", WHOLE, kinds="wild_loss|large_steps|divergence|loss_spike")
 def positives_that_weigh_ten_thousand(t: Training) -> None:
     """A weight of positives that was meant to even out rare ones."""
 
@@ -51,7 +51,7 @@ def positives_that_weigh_ten_thousand(t: Training) -> None:
     _lose(t, loss_of)
 
 
-@held_out("cnn lstm", WHOLE, kinds="divergence|loss_spike|plateau|wild_loss|large_steps")
+@fault("cnn lstm", WHOLE, kinds="divergence|loss_spike|plateau|wild_loss|large_steps")
 def focus_on_what_is_known(t: Training) -> None:
     """A focal loss whose exponent has the wrong sign: sure samples weigh without end."""
 
@@ -62,7 +62,7 @@ def focus_on_what_is_known(t: Training) -> None:
     _lose(t, loss_of)
 
 
-@held_out("mlp", "{last}", WHOLE, kinds="non_finite|overflow")
+@fault("mlp", "{last}", WHOLE, kinds="non_finite|overflow")
 def softmax_by_hand(t: Training) -> None:
     """Exponentials of logits over a temperature, of which the largest was not taken off."""
 
@@ -74,7 +74,7 @@ def softmax_by_hand(t: Training) -> None:
     _lose(t, loss_of)
 
 
-@held_out("cnn", "{last}", WHOLE, kinds="squash|plateau")
+@fault("cnn", "{last}", WHOLE, kinds="squash|plateau")
 def cosines_without_a_scale(t: Training) -> None:
     """Logits that are cosines, between -1 and 1, as they are."""
 
@@ -84,7 +84,7 @@ def cosines_without_a_scale(t: Training) -> None:
     change_class(t.module("last"), forward)
 
 
-@held_out("mlp", "{last}", WHOLE, kinds="non_finite")
+@fault("mlp", "{last}", WHOLE, kinds="non_finite")
 def root_of_an_error_of_zero(t: Training) -> None:
     """A root of squares that are all masked in some rows from step 30: its slope is infinite."""
     now = [0]
@@ -98,7 +98,7 @@ def root_of_an_error_of_zero(t: Training) -> None:
     _lose(t, loss_of)
 
 
-@held_out("cnn", "{last}", WHOLE, kinds="non_finite|zero_gradient")
+@fault("cnn", "{last}", WHOLE, kinds="non_finite|zero_gradient")
 def logits_cut_off_below_every_probability(t: Training) -> None:
     """Logits that were clamped to between 0 and 1e-7, as probabilities are to be safe."""
     _lose(t, lambda z, y: F.cross_entropy(z.clamp(0, 1e-7), y))

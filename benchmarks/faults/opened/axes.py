@@ -6,25 +6,25 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.faults.changes import change_class
-from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.edits import NEIGHBOURS, anew, put
+from benchmarks.faults.fault import WHOLE, fault
+from benchmarks.faults.opened.edits import NEIGHBOURS, anew, put
 from benchmarks.faults.training import Training
 
 
-@held_out("mlp", *NEIGHBOURS, kinds="batch_axis|broadcast")
+@fault("mlp", *NEIGHBOURS, kinds="batch_axis|broadcast")
 def deviation_without_its_axis_kept(t: Training) -> None:
     """Rows over their deviations, which stand along the features: there are as many of both."""
     t.change_batch(lambda step, x, y: (x[:32], y[:32]))
     put(t, lambda step, x: (x - x.mean(1)) / (x.std(1) + 1e-3))
 
 
-@held_out("mlp", *NEIGHBOURS, kinds="batch_axis|growing")
+@fault("mlp", *NEIGHBOURS, kinds="batch_axis|growing")
 def summed_along_the_samples(t: Training) -> None:
     """A running sum over the first axis, where that of the features was meant."""
     put(t, lambda step, x: x.cumsum(0))
 
 
-@held_out("lstm", "{middle}", "{last}", kinds="batch_axis|plateau")
+@fault("lstm", "{middle}", "{last}", kinds="batch_axis|plateau")
 def states_viewed_as_time_first(t: Training) -> None:
     """States of samples and time, viewed as of time and samples to get at the last."""
 
@@ -49,13 +49,13 @@ class _Stacked(nn.Module):
         return self.head(last.view(len(ids), -1))
 
 
-@held_out("lstm", "gru", "head", kinds="batch_axis|plateau")
+@fault("lstm", "gru", "head", kinds="batch_axis|plateau")
 def last_states_of_layers_viewed_as_samples(t: Training) -> None:
     """Last states of (layers, samples, width) that are viewed as (samples, width of all)."""
     anew(t, _Stacked(), rate=1e-2)
 
 
-@held_out("lstm", "{middle}", "{last}", WHOLE, kinds="batch_axis|plateau")
+@fault("lstm", "{middle}", "{last}", WHOLE, kinds="batch_axis|plateau")
 def rows_left_in_the_order_of_their_lengths(t: Training) -> None:
     """Sequences that are sorted before they are packed, and not put back."""
 
@@ -67,7 +67,7 @@ def rows_left_in_the_order_of_their_lengths(t: Training) -> None:
     change_class(t.model, forward)
 
 
-@held_out("mlp cnn", *NEIGHBOURS, kinds="detached|missing_gradient|no_update")
+@fault("mlp cnn", *NEIGHBOURS, kinds="detached|missing_gradient|no_update")
 def choice_without_a_gradient(t: Training) -> None:
     """A choice of the largest feature as ones and zeros, through which nothing comes back."""
 
@@ -78,7 +78,7 @@ def choice_without_a_gradient(t: Training) -> None:
     put(t, choose)
 
 
-@held_out("cnn", "layers.4*", "{last}", kinds="plateau|zero_gradient")
+@fault("cnn", "layers.4*", "{last}", kinds="plateau|zero_gradient")
 def norm_that_takes_away_what_is_averaged(t: Training) -> None:
     """A norm over each image's own pixels, right before their mean is taken."""
 
@@ -89,7 +89,7 @@ def norm_that_takes_away_what_is_averaged(t: Training) -> None:
     put(t, normalise)
 
 
-@held_out("mlp lstm", *NEIGHBOURS, kinds="detached|plateau|missing_gradient|no_update")
+@fault("mlp lstm", *NEIGHBOURS, kinds="detached|plateau|missing_gradient|no_update")
 def features_of_the_first_batch(t: Training) -> None:
     """A cache of features whose key does not tell batches apart."""
     kept: list[Tensor] = []
@@ -105,19 +105,19 @@ def features_of_the_first_batch(t: Training) -> None:
     change_class(t.module("stage"), lambda self, old, ids: recall(old(ids)))
 
 
-@held_out("mlp gpt", *NEIGHBOURS, kinds="divergence")
+@fault("mlp gpt", *NEIGHBOURS, kinds="divergence")
 def gradient_turned_round_between(t: Training) -> None:
     """A reversal of gradients that was meant for the head of another task."""
     put(t, lambda step, x: 2 * x.detach() - x)
 
 
-@held_out("cnn", "{last}", WHOLE, kinds="batch_axis|softmax_axis|class_axis|plateau")
+@fault("cnn", "{last}", WHOLE, kinds="batch_axis|softmax_axis|class_axis|plateau")
 def logits_normalised_over_the_samples(t: Training) -> None:
     """Logits made unit vectors along the first axis, so that each is small."""
     change_class(t.model, lambda self, old, x: F.normalize(old(x), dim=0))
 
 
-@held_out("cnn resnet", "{last}", kinds="plateau|rank|softmax_axis")
+@fault("cnn resnet", "{last}", kinds="plateau|rank|softmax_axis")
 def softmax_over_the_pooled_features(t: Training) -> None:
     """Features that a softmax has made shares before the head gets them."""
     change_class(t.module("last"), lambda self, old, x: old(x.softmax(-1)))

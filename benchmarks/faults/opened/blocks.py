@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.faults.changes import change_class
-from benchmarks.faults.fault import WHOLE, held_out
+from benchmarks.faults.fault import WHOLE, fault
 from benchmarks.faults.training import Training
 from benchmarks.faults.vision import Residual
 
@@ -15,7 +15,7 @@ def _blocks(t: Training) -> list[nn.Module]:
     return [*t.model.get_submodule("layers").children()]
 
 
-@held_out("gpt", "layers.*")
+@fault("gpt", "layers.*")
 def branches_times_a_millionth(t: Training) -> None:
     """Scales of branches that begin at a millionth and are no parameters."""
 
@@ -27,7 +27,7 @@ def branches_times_a_millionth(t: Training) -> None:
         change_class(block, forward)
 
 
-@held_out("resnet", "layers.*", kinds="dropout|noise|plateau")
+@fault("resnet", "layers.*", kinds="dropout|noise|plateau")
 def paths_dropped_that_were_to_be_kept(t: Training) -> None:
     """Branches dropped in 19 of 20 samples, and twenty times as large in the last."""
 
@@ -46,7 +46,7 @@ def paths_dropped_that_were_to_be_kept(t: Training) -> None:
         change_class(block, forward)
 
 
-@held_out("gpt", "layers.*.norm*", "norm", kinds="missing_norm|growing|wild")
+@fault("gpt", "layers.*.norm*", "norm", kinds="missing_norm|growing|wild")
 def divided_by_the_variance(t: Training) -> None:
     """Norms without a root: rows that are small come out large, and large ones small."""
 
@@ -60,7 +60,7 @@ def divided_by_the_variance(t: Training) -> None:
             change_class(module, forward)
 
 
-@held_out("gpt", "layers.*", kinds="wild_start|growing")
+@fault("gpt", "layers.*", kinds="wild_start|growing")
 def branches_of_unit_deviation(t: Training) -> None:
     """Weights of all blocks drawn from `torch.randn`, as they are."""
     for block in _blocks(t):
@@ -69,14 +69,14 @@ def branches_of_unit_deviation(t: Training) -> None:
                 nn.init.normal_(parameter, std=1.0)
 
 
-@held_out("mlp-tanh", "layers.*", kinds="saturat|plateau|vanish")
+@fault("mlp-tanh", "layers.*", kinds="saturat|plateau|vanish")
 def activations_twice_everywhere(t: Training) -> None:
     """A sigmoid in each layer's forward, of a layer that has an activation already."""
     for layer in _blocks(t):
         change_class(layer, lambda self, old, x: old(x).sigmoid())
 
 
-@held_out("mlp-tanh", "layers.*", kinds="wild_start|growing|saturat")
+@fault("mlp-tanh", "layers.*", kinds="wild_start|growing|saturat")
 def output_multiplied_by_its_own_input(t: Training) -> None:
     """Layers whose outputs are multiplied by their inputs, where these should be added."""
 
@@ -87,7 +87,7 @@ def output_multiplied_by_its_own_input(t: Training) -> None:
         change_class(layer, forward)
 
 
-@held_out("resnet", "layers.*", kinds="missing_residual|growing")
+@fault("resnet", "layers.*", kinds="missing_residual|growing")
 def shortcut_added_before_and_behind(t: Training) -> None:
     """Shortcuts that go into the branch's last norm, and are then added thrice."""
 
@@ -100,13 +100,13 @@ def shortcut_added_before_and_behind(t: Training) -> None:
         change_class(block, forward)
 
 
-@held_out("cnn", WHOLE, "layers.0*", kinds="input|plateau")
+@fault("cnn", WHOLE, "layers.0*", kinds="input|plateau")
 def strides_that_leave_one_pixel_at_once(t: Training) -> None:
     """A first convolution of a stride that skips the whole image but its corner."""
     t.module("first").stride = (8, 8)
 
 
-@held_out("cnn", "{middle}", "{norm}")
+@fault("cnn", "{middle}", "{norm}")
 def padding_of_a_large_constant(t: Training) -> None:
     """Borders filled with the number that stands for white in another scale."""
 

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.edits import anew
+from benchmarks.faults.fault import WHOLE, fault
+from benchmarks.faults.opened.edits import anew
 from benchmarks.faults.training import Training
 
 
@@ -29,7 +29,7 @@ class _TwoHeads(nn.Module):
         return self.kind(x), self.size(x).squeeze(1)
 
 
-@held_out("mlp", WHOLE, "size", kinds="wild_loss|large")
+@fault("mlp", WHOLE, "size", kinds="wild_loss|large")
 def one_of_two_losses_a_million_times_larger(t: Training) -> None:
     """A size in pixels, whose squared error leaves the classes no say in the trunk."""
 
@@ -42,7 +42,7 @@ def one_of_two_losses_a_million_times_larger(t: Training) -> None:
     anew(t, _TwoHeads(), backward, 3e-3)
 
 
-@held_out("mlp", "kind", kinds="missing_gradient|no_update|unused")
+@fault("mlp", "kind", kinds="missing_gradient|no_update|unused")
 def loss_that_replaces_the_one_before(t: Training) -> None:
     """A second loss that is assigned where it should be added, so that one head never learns."""
 
@@ -57,7 +57,7 @@ def loss_that_replaces_the_one_before(t: Training) -> None:
     anew(t, _TwoHeads(), backward, 3e-3)
 
 
-@held_out("mlp", WHOLE, "size", kinds="non_finite|overflow")
+@fault("mlp", WHOLE, "size", kinds="non_finite|overflow")
 def squared_error_in_float16(t: Training) -> None:
     """An error of a few hundred whose square no half-precision number can be."""
 
@@ -70,7 +70,7 @@ def squared_error_in_float16(t: Training) -> None:
     anew(t, _TwoHeads(), backward, 3e-3)
 
 
-@held_out("mlp", WHOLE, "size", kinds="unbounded_loss")
+@fault("mlp", WHOLE, "size", kinds="unbounded_loss")
 def quantile_loss_by_the_smaller_side(t: Training) -> None:
     """A quantile loss that takes the lesser of both sides, and so has no end."""
 
@@ -84,7 +84,7 @@ def quantile_loss_by_the_smaller_side(t: Training) -> None:
     anew(t, _TwoHeads(), backward, 3e-3)
 
 
-@held_out("mlp", WHOLE, "kind", kinds="drift|grow|divergence|unbounded_loss|wild")
+@fault("mlp", WHOLE, "kind", kinds="drift|grow|divergence|unbounded_loss|wild")
 def values_that_bootstrap_without_end(t: Training) -> None:
     """Values of actions that are told by the best of themselves, and a discount above one."""
 

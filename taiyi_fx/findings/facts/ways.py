@@ -1,0 +1,72 @@
+"""The ways from a loss back: which parameters it reaches, and what it takes of a sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from taiyi_fx.findings.facts.autograd import (
+    Uses,
+    axis_of,
+    makers_of,
+    name_of,
+    owner_before,
+    shape_of,
+)
+
+_CHOICES = ("NllLoss", "NllLoss2D", "NllLossNd", "BinaryCrossEntropyWithLogits")
+_SEQUENCE = 3
+"""Axes of what has samples, places and features."""
+_FAR = 30
+
+
+def reached_by(uses: Uses, parameters: Mapping[int, str]) -> frozenset[str]:
+    """The modules with parameters that the one cross entropy of a loss depends on.
+
+    All that the loss does, where it has no cross entropy, or several. Terms beside it, as those
+    that balance experts, teach nothing of the task.
+
+    Args:
+        uses: The functions that made the loss.
+        parameters: The module of each parameter, by the parameter's id.
+    """
+    ends = [node for node in uses.nodes if name_of(node) in _CHOICES]
+    start = ends if len(ends) == 1 else uses.nodes[:1]
+    every, seen = [*start], {id(node) for node in start}
+    for node in every:  # which grows on the way
+        new = [other for other in makers_of(node) if id(other) not in seen]
+        every += new
+        seen |= {id(other) for other in new}
+    names = (parameters.get(id(getattr(node, "variable", None)), "") for node in every)
+    return frozenset(name for name in names if name)
+
+
+def first_place(uses: Uses, parameters: Mapping[int, str]) -> str | None:
+    """The module before a selection of the first place of each sequence, if a loss takes it alone.
+
+    None if it takes others, too, or it is not known.
+
+    Args:
+        uses: The functions that made the loss.
+        parameters: The module of each parameter, by the parameter's id.
+    """
+    ends = [node for node in uses.nodes if name_of(node) in _CHOICES]
+    level, taken, seen = ends, list[Any](), set[int]()
+    if len(ends) != 1:
+        return None
+    for _ in range(_FAR):
+        taken += [node for node in level if _is_first(node)]
+        rest = [node for node in level if not _is_first(node)]
+        if any(len(shape_of(node)) >= _SEQUENCE for node in rest):
+            return None
+        level = [x for node in rest for x in makers_of(node) if id(x) not in seen]
+        seen |= {id(node) for node in level}
+    return owner_before(taken[0], parameters) if taken and not level else None
+
+
+def _is_first(node: Any) -> bool:
+    """True for the entries of a sequence at its first place."""
+    if name_of(node) != "Select" or node._saved_index != 0:
+        return False
+    ndim = len(shape_of(node)) + 1
+    return ndim >= _SEQUENCE and axis_of(node._saved_dim, ndim) == 1

@@ -1,0 +1,77 @@
+"""Norms of a user's own that do not return what a norm returns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.watched import Watched, names_of
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+_NORM = re.compile(r"(Layer|RMS|Rms|Batch|Group|Instance)Norm\w*$")
+_OF_TORCH = "torch."
+_FEW = 2
+_EXACT = 1e-6
+_NEAR = 1.25
+"""The factor within which two sizes are one."""
+_OTHER = 1.6
+"""The factor beyond which a size is not 1."""
+_LEAST = 0.02
+"""Of an input, below which what is added to a variance counts."""
+
+ODD_NORM = Kind(
+    "odd_norm",
+    "warning",
+    "Divide by the deviation, (x.var(-1) + eps).sqrt(), or by the root of the mean square; torch's "
+    "own nn.LayerNorm and nn.RMSNorm do so",
+)
+
+
+class _Sizes(NamedTuple):
+    """The sizes of a norm's input and output at the first step."""
+
+    site: Watched
+    given: float
+    returned: float
+
+
+def odd_norms(evidence: Evidence) -> Iterator[Finding]:
+    """Norms with gains of 1 that return inputs over their variance, or as they are.
+
+    A norm returns the size of its gain, whatever it is given.
+    """
+    if not evidence.is_from_the_start:
+        return
+    known = [one for one in _sizes(evidence) if not 1 / _OTHER < one.given < _OTHER]
+    if len(known) < _FEW:
+        return
+    for power, why in ((-1, "divide by the variance, in place of its root"), (1, "do not divide")):
+        if all(_is_near(one.returned, one.given**power) for one in known):
+            first = max(known, key=lambda one: max(one.returned, 1 / one.returned))
+            text = (
+                f"{names_of([one.site for one in known])}, with gains of 1: {first.site.module!r} "
+                f"returns {first.returned:.3g} of an input of {first.given:.3g} in size, and so do "
+                f"the others: they {why}"
+            )
+            value = first.returned
+            yield ODD_NORM.at(known[0].site, 0, text, "an output of 1 in size", value=value)
+
+
+def _sizes(evidence: Evidence) -> Iterator[_Sizes]:
+    given = {s.module: s for s in evidence.of_quantity("InputRMS")}
+    gains = {s.module: s for s in evidence.of_quantity("ParameterRMS.weight")}
+    for one in evidence.of_quantity("OutputRMS"):
+        own = evidence.attributes.get(one.name)
+        is_own = own is not None and not own.kind.startswith(_OF_TORCH) and _NORM.search(own.kind)
+        if not is_own or one.module not in given or one.module not in gains:
+            continue
+        is_one = abs(gains[one.module].values[0] - 1) < _EXACT
+        if is_one and given[one.module].values[0] > _LEAST and one.values[0] > 0:
+            yield _Sizes(one, float(given[one.module].values[0]), float(one.values[0]))
+
+
+def _is_near(a: float, b: float) -> bool:
+    return 1 / _NEAR < a / b < _NEAR

@@ -1,0 +1,49 @@
+"""The ways from a loss back."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from taiyi_fx.findings import owners_of
+from taiyi_fx.findings.facts.autograd import Uses
+from taiyi_fx.findings.facts.ways import first_place, reached_by
+
+PARTS = nn.ModuleDict({"body": nn.Linear(6, 8), "head": nn.Linear(8, 3), "other": nn.Linear(6, 8)})
+OWNERS = owners_of(dict(PARTS.named_modules()))
+X, Y = torch.randn(4, 5, 6), torch.randint(3, (4,))
+
+
+def loss(pool):
+    return Uses.of(F.cross_entropy(PARTS["head"](pool(PARTS["body"](X))), Y))
+
+
+@pytest.mark.parametrize(
+    ("pool", "found"),
+    [
+        (lambda x: x[:, 0], "body"),
+        (lambda x: x[:, 0].relu(), "body"),
+        (lambda x: x[:, 1], None),
+        (lambda x: x[:, -1], None),
+        (lambda x: x.mean(1), None),
+        (lambda x: x[:, 0] + x.mean(1), None),
+    ],
+    ids=["first", "activated", "second", "last", "mean", "both"],
+)
+def test_the_first_place_is_seen_where_it_is_taken_alone(pool, found):
+    assert first_place(loss(pool), OWNERS) == found
+
+
+def test_a_loss_without_classes_has_no_first_place():
+    assert first_place(Uses.of(PARTS["body"](X)[:, 0].mean()), OWNERS) is None
+
+
+def test_a_cross_entropy_reaches_what_makes_its_logits_and_no_other_term():
+    logits = PARTS["head"](PARTS["body"](X)[:, 0])
+    both = F.cross_entropy(logits, Y) + PARTS["other"](X).square().mean()
+    assert reached_by(Uses.of(both), OWNERS) == {"body", "head"}
+
+
+def test_another_loss_reaches_all_that_it_is_made_of():
+    both = PARTS["body"](X).mean() + PARTS["other"](X).square().mean()
+    assert reached_by(Uses.of(both), OWNERS) == {"body", "other"}

@@ -1,0 +1,59 @@
+"""Norms of a user's own."""
+
+import pytest
+import torch
+from torch import nn
+
+import taiyi_fx
+
+
+class Norm(nn.Module):
+    """A norm over the last axis."""
+
+    def __init__(self, power, width=8):
+        super().__init__()
+        self.power = power
+        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+
+    def forward(self, x):
+        scale = (x.var(-1, keepdim=True) + 1e-6) ** self.power
+        return (x - x.mean(-1, keepdim=True)) / scale * self.weight + self.bias
+
+
+class MyLayerNorm(Norm):
+    """A norm by its name."""
+
+
+class Scale(Norm):
+    """None by its name."""
+
+
+def found_in(kind, power, scales=(5.0, 0.2)):
+    torch.manual_seed(0)
+    layers = [layer for _ in scales for layer in (nn.Linear(8, 8), kind(power))]
+    for layer, scale in zip(layers[::2], scales, strict=True):
+        nn.init.orthogonal_(layer.weight, scale)
+        nn.init.zeros_(layer.bias)
+    if power != 0.5:  # what the one before returns is of another size
+        layers[2].weight.data *= layers[0].weight.norm() if power > 0.5 else 0.2
+    watched = taiyi_fx.instrument(nn.Sequential(*layers, nn.Linear(8, 2)))
+    for step in range(10):
+        watched(torch.randn(50, 8)).square().mean().backward()
+        watched.monitor.track(step)
+    return [one for one in watched.monitor.findings if one.kind == "odd_norm"]
+
+
+def test_norms_that_divide_by_the_variance_are_named():
+    (found,) = found_in(MyLayerNorm, 1.0)
+    assert found.module == "1"
+    assert "divide by the variance" in found.text
+
+
+def test_norms_that_do_not_divide_are_named():
+    (found,) = found_in(MyLayerNorm, 0.0)
+    assert "do not divide" in found.text
+
+
+@pytest.mark.parametrize(("kind", "power"), [(MyLayerNorm, 0.5), (Scale, 1.0)])
+def test_norms_that_normalise_and_what_is_none_by_its_name_are_none(kind, power):
+    assert found_in(kind, power) == []
