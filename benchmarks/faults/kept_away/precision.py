@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from benchmarks.faults.changes import set_all
 from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away_next.small_tasks import segmentation
+from benchmarks.faults.kept_away.small_tasks import segmentation
 from benchmarks.faults.training import Training
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from benchmarks.faults.changes import change_class
 from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away_next.small_tasks import begin, perceptron
+from benchmarks.faults.kept_away.small_tasks import begin, perceptron
 from benchmarks.faults.training import Training
 
 LATENT = "loss|collapse|latent|kl|posterior|noise|vanish|unused|constant|plateau"

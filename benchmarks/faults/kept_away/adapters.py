@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from benchmarks.faults.changes import change_class
 from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away_next.resuming import train_before
+from benchmarks.faults.kept_away.resuming import train_before
 from benchmarks.faults.training import Training
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from benchmarks.faults import data
 from benchmarks.faults.data import Batch
 from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away_next.small_tasks import segmentation
+from benchmarks.faults.kept_away.small_tasks import segmentation
 from benchmarks.faults.training import Training
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from benchmarks.faults.changes import rate, set_all
 from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away_next.small_tasks import begin
+from benchmarks.faults.kept_away.small_tasks import begin
 from benchmarks.faults.training import Training, cross_entropy
 
 

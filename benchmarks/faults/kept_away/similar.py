@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from benchmarks.faults.changes import set_all
 from benchmarks.faults.data import Batch
 from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away_next.small_tasks import begin, perceptron
+from benchmarks.faults.kept_away.small_tasks import begin, perceptron
 from benchmarks.faults.training import Training
 
 ALIKE = "loss|collapse|plateau|rank|constant|embedding|contrast|margin"

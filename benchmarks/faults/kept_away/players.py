@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away_next.small_tasks import begin, perceptron
+from benchmarks.faults.kept_away.small_tasks import begin, perceptron
 from benchmarks.faults.training import Training
 
 VALUE = "loss|value|grow|large|explod|diverg|target|rate|jump|drift"

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from benchmarks.faults.changes import change_class
 from benchmarks.faults.data import Batch
 from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away_next.axes import attend_anew, heads
+from benchmarks.faults.kept_away.axes import attend_anew, heads
 from benchmarks.faults.training import Training, cross_entropy
 
 PAD, END = 0, 3
