@@ -96,7 +96,7 @@ def rows_that_are_masked_whole(t: Training) -> None:
 
 
 @held_out("gpt gpt-tied", WHOLE, kinds="loss|label|shift|leak|copy|easy|low|identity|target")
-def labels_that_are_not_shifted(t: Training) -> None:
+def labels_not_shifted_by_one(t: Training) -> None:
     """Trains on the input itself, since another model's loss would have shifted it."""
     t.change_batch(lambda step, ids, y: (ids, ids))
 

@@ -100,7 +100,7 @@ def weights_of_a_hundredth(t: Training) -> None:
 
 
 @held_out("mlp", "layers*", WHOLE, kinds="init|zero|dead|vanish|gradient|symmetr|update|plateau")
-def weights_of_zero(t: Training) -> None:
+def weights_that_begin_at_zero(t: Training) -> None:
     """Initialises all weights with zeros."""
     _initialise(t, nn.init.zeros_)
 

@@ -22,7 +22,7 @@ def _append(t: Training, part: str, act: nn.Module) -> None:
 
 
 @held_out("mlp cnn", WHOLE, "head*", kinds="loss|softmax|logit|saturat|plateau|slow")
-def softmax_before_cross_entropy(t: Training) -> None:
+def softmax_at_the_end(t: Training) -> None:
     """Ends the model with a softmax, and trains it by a loss that takes another."""
     _append(t, "head", nn.Softmax(-1))
 
@@ -42,7 +42,7 @@ def sigmoid_in_a_segmenter(t: Training) -> None:
 
 
 @held_out("mlp cnn", "head*", kinds="dead|relu|zero|loss|plateau")
-def relu_behind_the_head(t: Training) -> None:
+def relu_as_the_last_layer(t: Training) -> None:
     """Has an activation behind each layer, the one of the logits too."""
     _append(t, "head", nn.ReLU())
 
