@@ -21,6 +21,7 @@ from taiyi_fx.findings.facts.autograd import (
 )
 from taiyi_fx.findings.facts.followed_axes import lead_to_the_loss
 from taiyi_fx.findings.facts.logits import Logits, logits_of
+from taiyi_fx.findings.facts.second_uses import used_in_several_ways
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
 from taiyi_fx.findings.facts.views import torn_views
 
@@ -98,6 +99,7 @@ class LossGraph(NamedTuple):
         views: Views that exchange two sizes.
         logits: What its cross entropy is given; None where there is none, or several.
         is_made_anew: True for a loss that is made of one number, which nothing was computed to.
+        several_ways: The modules whose weight it uses in several ways, as a derivative does.
     """
 
     softmaxes: tuple[OddSoftmax, ...] = ()
@@ -106,6 +108,7 @@ class LossGraph(NamedTuple):
     views: tuple[TornView, ...] = ()
     logits: Logits | None = None
     is_made_anew: bool = False
+    several_ways: frozenset[str] = frozenset()
 
 
 def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
@@ -131,6 +134,7 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         tuple(TornView(owner_before(x, parameters), *shapes) for x, *shapes in torn_views(uses)),
         logits_of(uses, parameters),
         _is_made_anew(loss, uses, parameters),
+        used_in_several_ways(uses, parameters),
     )
 
 

@@ -15,7 +15,8 @@ class GroupSettings(NamedTuple):
             ``betas``; 0 of others.
         maximizes: True if its steps go uphill.
         rule: ``"adam"`` for Adam and its like, whose steps are about as large as the learning rate
-            at most, whatever the gradients are; ``"sgd"`` for SGD; empty for others.
+            at most, whatever the gradients are; ``"sgd"`` for SGD; ``"lbfgs"`` for L-BFGS, whose
+            closure runs several backwards a step, and which ends by itself; empty for others.
     """
 
     modules: tuple[str, ...]
@@ -38,6 +39,7 @@ def group_settings_of(
 
 
 _BOUNDED = frozenset({"Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Lion"})
+_OTHERS = {"SGD": "sgd", "LBFGS": "lbfgs"}
 
 
 def _settings(
@@ -55,7 +57,7 @@ def _rule(optimizer: Any) -> str:
     kinds = {of.__name__ for of in type(optimizer).__mro__}
     if kinds & _BOUNDED:
         return "adam"
-    return "sgd" if "SGD" in kinds else ""
+    return next((rule for name, rule in _OTHERS.items() if name in kinds), "")
 
 
 def step_counts_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dict[str, int]:

@@ -31,10 +31,10 @@ def test_the_rule_of_an_optimizer_is_told_by_its_class():
     class Own(torch.optim.AdamW):
         pass
 
-    kinds = (Own, torch.optim.SGD, torch.optim.RMSprop)
+    kinds = (Own, torch.optim.SGD, torch.optim.RMSprop, torch.optim.LBFGS)
     optimizers = [kind(model.parameters(), lr=0.1) for kind in kinds]
     found = group_settings_of({"": model}, optimizers)
-    assert [group.rule for group in found] == ["adam", "sgd", ""]
+    assert [group.rule for group in found] == ["adam", "sgd", "", "lbfgs"]
 
 
 def test_steps_are_those_that_adam_counts_and_none_of_others():

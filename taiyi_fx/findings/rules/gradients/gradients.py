@@ -46,9 +46,12 @@ NOT_CLEARED_OF_SOME = Kind(
 
 def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
     """Weights whose gradient is turned round or of another size; or all, of several steps."""
+    if any(group.rule == "lbfgs" for group in evidence.group_settings):
+        return  # of the backwards of a step the closure leaves the gradient of the last alone
     every = [s for s in evidence.of_quantity("WeightGradAgreement") if len(s.values) >= _FEW]
     # A weight that is used twice has two gradients, of which each use makes one.
     again = {module.partition("@")[0] for module in evidence.modules if "@" in module}
+    again |= {name for graph in evidence.loss_graphs.values() for name in graph.several_ways}
     cosines = [s for s in every if s.name not in again]
     sizes = {s.module: s for s in evidence.of_quantity("WeightGradExcess")}
     summed = [s for s in cosines if _is_summed(s, sizes.get(s.module))]

@@ -45,6 +45,12 @@ NOT_GIVEN = Kind(
     "The optimizer was not given it: build the optimizer after the model is complete, or add it by "
     "add_param_group; to freeze it on purpose call requires_grad_(False)",
 )
+ENDED_BY_ITSELF = Kind(
+    "no_update",
+    "note",
+    "L-BFGS ends where it has converged, by tolerance_grad and tolerance_change, or where its line "
+    "search finds no step, as the last digits of float32 may have it",
+)
 NO_UPDATE_OF_ALL = Kind(
     "no_update",
     "alert",
@@ -106,7 +112,9 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
         site = min(ended, key=lambda s: _since_still(s))
         i = _since_still(site)
         text = f"from step {site.steps[i]} on no parameter changes, though all have gradients"
-        yield NO_UPDATE_OF_ALL.at(site, i, text, expected, module="")
+        ends = any(group.rule == "lbfgs" for group in evidence.group_settings)
+        kind = ENDED_BY_ITSELF if ends else NO_UPDATE_OF_ALL
+        yield kind.at(site, i, text, expected, module="")
         return
     for site, name in in_blocks(still, evidence.weights):
         text = f"{named(site, name)} never changes, though it has a gradient and others change"

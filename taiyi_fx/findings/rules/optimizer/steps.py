@@ -70,15 +70,25 @@ ODD_STEPS = Kind(
 
 def odd_steps(evidence: Evidence) -> Iterator[Finding]:
     """A weight whose steps are of another size than those of all others."""
-    # Branches that began at nothing have no gradient at first, and little for some steps.
-    for is_in_branch in (False, True):
-        of = evidence.in_branches
-        series = [s for s in _moved(evidence) if (s.module in of) == is_in_branch]
+    for series in _alike(evidence):
         sizes = log10(np.array([median(_finite(s)) for s in series]))
         middle = median(sizes) if len(sizes) >= _FEW else np.nan
         odd = [s for s, size in zip(series, sizes, strict=True) if abs(size - middle) >= _POWERS]
         for one, name in in_blocks(odd, evidence.weights):
             yield _odd(one, name, float(np.power(10.0, middle)), evidence)
+
+
+def _alike(evidence: Evidence) -> Iterator[list[Watched]]:
+    """The series of weights whose steps may be compared.
+
+    Branches that began at nothing have no gradient at first, and little for some steps. Gains are
+    much larger than the elements of matrices, and what a norm behind them divides away has hardly
+    a gradient.
+    """
+    every = [*_moved(evidence)]
+    of = evidence.in_branches
+    for kind in ((False, False), (False, True), (True, False), (True, True)):
+        yield [s for s in every if (s.module in of, evidence.is_vector(s.module)) == kind]
 
 
 def _moved(evidence: Evidence) -> Iterator[Watched]:

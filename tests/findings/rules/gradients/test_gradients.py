@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.findings import GroupSettings, LossGraph
 from taiyi_fx.findings.rules.gradients.gradients import changed_gradients
 from tests.findings.given import evidence
 
@@ -43,6 +44,21 @@ def test_one_that_is_turned_round_or_scaled_is_named(known, words):
 )
 def test_a_factor_of_all_and_a_weight_that_others_share_are_none(known):
     assert [*changed_gradients(known)] == []
+
+
+def test_a_weight_that_the_loss_uses_in_several_ways_is_passed_over():
+    """As all are where the loss has a derivative in it."""
+    known = of({"h.2": -1.0})
+    assert len([*changed_gradients(known)]) == 1
+    graph = LossGraph(several_ways=frozenset(["h.2"]))
+    assert [*changed_gradients(replace(known, loss_graphs={"loss": graph}))] == []
+
+
+def test_of_the_many_backwards_of_a_step_of_lbfgs_nothing_is_said():
+    known = of({"h.2": -1.0})
+    rules = {rule: [GroupSettings((), 0.0, False, rule)] for rule in ("sgd", "lbfgs")}
+    found = {k: [*changed_gradients(replace(known, group_settings=v))] for k, v in rules.items()}
+    assert (len(found["sgd"]), found["lbfgs"]) == (1, [])
 
 
 def test_a_weight_of_several_calls_is_passed_over():

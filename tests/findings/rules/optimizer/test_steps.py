@@ -144,6 +144,19 @@ def test_one_branch_whose_steps_are_not_those_of_others_is_odd():
     assert found.module == "h.2.branch"
 
 
+@pytest.mark.parametrize(("gain", "is_told"), [(1e-6, False), (1e-2, True)])
+def test_steps_of_gains_are_compared_with_those_of_gains(gain, is_told):
+    numbers = {}
+    for i in range(4):
+        for name, size, count in ((f"h.{i}.fc", 0.1, 4096), (f"h.{i}.bn", 1.0, 64)):
+            numbers[name, "WeightNorm"] = size * count**0.5
+            numbers[name, "ParameterNorm.weight"] = size * count**0.5
+            numbers[name, "ParameterRMS.weight"] = size
+            numbers[name, "UpdateRatio.weight"] = 1e-3 if name.endswith("fc") else 1e-6
+    numbers["h.2.bn", "UpdateRatio.weight"] = gain
+    assert [one.module for one in odd_steps(evidence(numbers))] == ["h.2.bn"] * is_told
+
+
 def test_steps_that_are_large_of_all_sooner_or_later_are_the_optimizer_s():
     numbers = {(name, "WeightNorm"): 1.0 for name in "abcd"}
     for i, name in enumerate("abcd"):
