@@ -75,7 +75,8 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
 
     Weights make outputs, and those make gradients.
     """
-    outputs = [*evidence.of_quantity("OutputRMS")]
+    every_output = evidence.of_quantity("OutputRMS")
+    outputs = [one for one in every_output if one.module not in evidence.returning_biases]
     # Gradients are made from the last module to the first.
     gradients = [*evidence.of_quantity("OutputGradRMS")][::-1]
     of_weights = [
@@ -94,7 +95,7 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
         for name, own in evidence.attributes.items()
         if [part for part, _ in own.sizes] == [""]
     }
-    of_stream = [*beside_their_roles(made(stream), _FEW)]
+    of_stream = [*beside_their_roles(_of_one_stream(stream, evidence), _FEW)]
     ratios = [
         one
         for one in evidence.of_quantity("UpdateRatio.weight")
@@ -107,9 +108,12 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
         (_in_roles(evidence.of_quantity("WeightSpectralNorm")), _Bounds()),
         (_in_roles(evidence.of_quantity("AttentionLogitMax")), _Bounds()),
         (made(outputs, apart), _Bounds(few=_FEW - 1)),
-        (handed_over(outputs, inputs, evidence.norms, widths), _Bounds(of_equals=_LITTLE)),
         (
-            _of_plain(made(outputs, evidence.beginning_at_zero), evidence),
+            _of_many(handed_over(outputs, inputs, evidence.norms, widths)),
+            _Bounds(of_equals=_LITTLE),
+        ),
+        (
+            _of_many(_of_plain(made(outputs, evidence.beginning_at_zero), evidence)),
             _Bounds(of_equals=_LITTLE),
         ),
         (
@@ -131,6 +135,19 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
             yield found
 
 
+def _of_many(factors: Iterable[InRole]) -> Iterator[InRole]:
+    """Those of some steps: of few, all are equal by chance."""
+    return ((one, role) for one, role in factors if len(one.steps) >= STEPS)
+
+
+def _of_one_stream(stream: Sequence[Watched], evidence: Evidence) -> Iterator[InRole]:
+    """The factors from norm to norm, but where other rows come in, as a token of a class does."""
+    for before, one in pairwise(stream):
+        shapes = {evidence.shape_before(s.module) for s in (before, one)} - {""}
+        if len(shapes) < 2:
+            yield from made([before, one])
+
+
 def _given_by_a_layer(
     outputs: Sequence[Watched], inputs: Sequence[Watched], evidence: Evidence
 ) -> Iterator[Watched]:
@@ -146,7 +163,7 @@ def _given_by_a_layer(
 def _of_plain(factors: Iterable[InRole], evidence: Evidence) -> Iterator[InRole]:
     """Those of modules without weights, such as dropout: a norm makes of anything the same."""
     for one, role in factors:
-        if one.module.partition("@")[0] not in evidence.weights and len(one.steps) >= STEPS:
+        if one.module.partition("@")[0] not in evidence.weights:
             yield one, role
 
 

@@ -15,6 +15,8 @@ from taiyi_fx.findings.kind import Kind
 _LARGE = 5.0
 _GAIN = 20.0
 """Of a gain or an embedding, whose own size is that of what it gives: trained ones are larger."""
+_PASSES = 3.0
+"""The factor by which a usual matrix makes what passes it larger at most."""
 _APART = 10.0
 _WILD_GAIN = 12.0
 """Of a matrix; usual initialisations give 0.5 to 2."""
@@ -33,7 +35,10 @@ WILD_PARAMETER = Kind(
 def wild_parameters(evidence: Evidence) -> Iterator[Finding]:
     """Parameters whose elements began far too large or too small."""
     outputs = {s.module: median(s.values) for s in evidence.of_quantity("OutputRMS")}
+    given = {s.module: median(s.values) for s in evidence.of_quantity("InputRMS")}
     for one in evidence.of_each("ParameterRMS"):
+        if _is_scaled_down(one, given, outputs, evidence):
+            continue
         if _is_large_matrix(one, outputs, evidence):
             gain = float(one.values[0]) * _count(one, evidence) ** 0.25
             text = (
@@ -57,6 +62,19 @@ def wild_parameters(evidence: Evidence) -> Iterator[Finding]:
             f"the elements of {one.module!r}.{name} are {size:.3g} in size at step {one.steps[0]}"
         )
         yield WILD_PARAMETER.at(one, 0, text, "between 0.001 and 1")
+
+
+def _is_scaled_down(
+    one: Watched, given: Mapping[str, float], outputs: Mapping[str, float], evidence: Evidence
+) -> bool:
+    """True for a large weight whose module makes what passes it no larger.
+
+    As where its forward scales the weight down, by which it learns more slowly: the mapping of
+    StyleGAN has weights of 100 that are multiplied by 0.01 (arXiv 1710.10196).
+    """
+    before, after = given.get(one.module, 0.0), outputs.get(one.module, np.inf)
+    is_matrix = "weight" in one.quantity and not evidence.is_vector(one.module)
+    return is_matrix and one.values[0] >= _LARGE and 0 < after <= _PASSES * before
 
 
 def _is_large_matrix(one: Watched, outputs: Mapping[str, float], evidence: Evidence) -> bool:

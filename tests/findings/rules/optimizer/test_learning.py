@@ -155,3 +155,12 @@ def test_a_weight_that_is_overwritten_at_each_step_but_the_first_never_changes()
     numbers |= {("b", "WeightNorm"): 1 + np.arange(40) / 40, ("b", "UpdateRatio.weight"): 0.1}
     (found,) = no_update(evidence(numbers | {("a", "UpdateRatio.weight"): step}))
     assert found.module == "a"
+
+
+@pytest.mark.parametrize(("gradient", "count"), [(1e-9, 0), (1e-3, 1)])
+def test_a_gradient_of_rounding_alone_moves_nothing(gradient, count):
+    """As of the last bias of a judge by the hinge loss, while all are within the margin."""
+    numbers = {(name, "WeightNorm"): MOVES for name in NAMES}
+    numbers |= {(name, "WeightGradNorm"): 0.5 for name in NAMES}
+    numbers |= {("h.4", "ParameterGradNorm.bias"): gradient, ("h.4", "UpdateRatio.bias"): 0.0}
+    assert len([*no_update(evidence(numbers))]) == count

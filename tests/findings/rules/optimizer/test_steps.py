@@ -243,3 +243,23 @@ def test_steps_that_are_small_by_the_learning_rate_alone_are_not_said_to_be_cut(
     assert "track" not in found.text
     (found,) = step_sizes(replace(known, groups={f"h.{i}": (0, 1e-6) for i in range(4)}))
     assert "make steps 1e+03 times as large" in found.text
+
+
+def of_sizes(last, **sizes):
+    numbers = {(name, "UpdateRatio.weight"): 1e-4 for name in "abc"}
+    numbers |= {(name, "ParameterRMS.weight"): 0.2 for name in "abc"}
+    numbers |= {("head", "UpdateRatio.weight"): last, ("head", "ParameterRMS.weight"): 0.01}
+    numbers |= {(name, "ParameterRMS.gamma"): size for name, size in sizes.items()}
+    numbers |= {(name, "ParameterNorm.gamma"): 8 * size for name, size in sizes.items()}
+    numbers |= {("a", "WeightNorm"): 20.0}
+    return [one.module for one in odd_steps(evidence(numbers))]
+
+
+@pytest.mark.parametrize(("ratio", "is_told"), [(0.05, False), (2.0, True)])
+def test_a_head_of_tiny_elements_is_to_grow(ratio, is_told):
+    assert of_sizes(ratio) == ["head"] * is_told
+
+
+@pytest.mark.parametrize(("size", "is_told"), [(1e-6, False), (1.0, True)])
+def test_behind_gains_of_next_to_nothing_steps_are_small(size, is_told):
+    assert of_sizes(1e-9, scale=size) == ["head"] * is_told

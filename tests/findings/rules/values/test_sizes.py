@@ -76,3 +76,13 @@ def test_a_bias_that_grows_far_beyond_others_is_a_warning():
     numbers["h.2", "ParameterRMS.bias"] = np.arange(40) / 2
     (found,) = wild_parameters(evidence(numbers))
     assert (found.module, found.severity, found.step) == ("h.2", "warning", 10)
+
+
+@pytest.mark.parametrize(("returned", "is_told"), [(1.0, False), (100.0, True)])
+def test_a_large_weight_that_the_forward_scales_down_is_none(returned, is_told):
+    """As of StyleGAN's mapping, which learns a hundredth as fast so."""
+    numbers = {(name, "ParameterRMS.weight"): 0.1 for name in "abc"}
+    numbers |= {(name, "ParameterNorm.weight"): 6.4 for name in "abc"}
+    numbers |= {("b", "ParameterRMS.weight"): 100.0, ("b", "ParameterNorm.weight"): 6400.0}
+    numbers |= {("b", "InputRMS"): 1.0, ("b", "OutputRMS"): returned}
+    assert [one.module for one in wild_parameters(evidence(numbers))] == ["b"] * is_told
