@@ -454,8 +454,9 @@ def test_a_file_of_sound_trainings_is_left_out_without_its_library(monkeypatch, 
         def imported(name):
             raise ModuleNotFoundError(f"No module named {module!r}", name=module)
 
-        monkeypatch.setattr(sound, "importlib", SimpleNamespace(import_module=imported))
-        sound.read_all()
+        with monkeypatch.context() as now:
+            now.setattr(sound.importlib, "import_module", imported)
+            sound.read_all()
 
     without("lost")
     assert "sound/training.py is left out: no lost here" in capsys.readouterr().err

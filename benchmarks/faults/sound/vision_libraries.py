@@ -14,6 +14,9 @@ from timm.optim import create_optimizer_v2
 from timm.scheduler.cosine_lr import CosineLRScheduler
 from timm.utils.model_ema import ModelEmaV3
 from torch import nn
+from torchvision import models
+from torchvision.models.efficientnet import EfficientNet, MBConvConfig
+from torchvision.models.resnet import BasicBlock, ResNet
 
 import taiyi_fx
 from benchmarks.faults.sound.pictures import batches, coloured

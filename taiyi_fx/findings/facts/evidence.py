@@ -282,6 +282,12 @@ class Evidence:
         """The norm of each module's weight, by module, in the order of the model."""
         return self._one_of_each("WeightNorm", "ParameterNorm.weight")
 
+    @functools.cached_property
+    def fitted(self) -> frozenset[str]:
+        """The modules that LBFGS trains: by a closure that it calls several times in a step."""
+        every = (group for group in self.group_settings if group.rule == "lbfgs")
+        return frozenset(module for group in every for module in group.modules)
+
     def began_at_zero(self, module: str) -> bool:
         """True if a module's weight was zero at first: its steps are of any size beside it."""
         size = self.weights.get(module)

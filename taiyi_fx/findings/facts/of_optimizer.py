@@ -39,7 +39,6 @@ def group_settings_of(
 
 
 _BOUNDED = frozenset({"Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Lion"})
-_OTHERS = {"SGD": "sgd", "LBFGS": "lbfgs"}
 
 
 def _settings(
@@ -57,7 +56,7 @@ def _rule(optimizer: Any) -> str:
     kinds = {of.__name__ for of in type(optimizer).__mro__}
     if kinds & _BOUNDED:
         return "adam"
-    return next((rule for name, rule in _OTHERS.items() if name in kinds), "")
+    return next((name for name in ("sgd", "lbfgs") if name.upper() in kinds), "")
 
 
 def step_counts_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dict[str, int]:

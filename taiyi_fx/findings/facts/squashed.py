@@ -55,14 +55,16 @@ def squashed_by(loss: Any) -> str:
 def classes_of(loss: Any) -> int:
     """The number of classes that a loss chooses between, by the notes of autograd; 0 if unknown.
 
+    That of several tasks, each with classes of its own, is not known: no one guess costs it.
+
     Args:
         loss: The loss, a tensor.
     """
-    node = next(nodes_near(getattr(loss, "grad_fn", None), _LOSSES[:1], _FAR), None)
-    if node is None:
-        return 0
-    shape = shape_of(node)
-    return shape[axis_of(node._saved_dim, len(shape))] if shape else 0
+    counts = set[int]()
+    for node in nodes_near(getattr(loss, "grad_fn", None), _LOSSES[:1], _FAR):
+        shape = shape_of(node)
+        counts.add(shape[axis_of(node._saved_dim, len(shape))] if shape else 0)
+    return counts.pop() if len(counts) == 1 else 0
 
 
 def _is_over_other_axis(node: Any) -> bool:

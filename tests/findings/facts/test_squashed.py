@@ -117,6 +117,12 @@ def test_the_classes_of_logarithms_over_the_last_axis_are_known():
     assert classes_of(F.nll_loss(X.view(2, 2, 5).log_softmax(-1).flatten(0, 1), Y)) == 5
 
 
+def test_several_tasks_have_no_one_number_of_classes():
+    tasks = [F.cross_entropy(X, Y), F.cross_entropy(X[:, :3], Y % 3)]
+    assert classes_of(torch.stack(tasks).sum()) == 0
+    assert classes_of(tasks[0] + F.cross_entropy(2 * X, Y)) == 5
+
+
 def divergence(given, **options):
     return F.kl_div(given, X.detach().softmax(1), **options)
 

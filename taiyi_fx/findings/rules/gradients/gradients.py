@@ -46,13 +46,12 @@ NOT_CLEARED_OF_SOME = Kind(
 
 def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
     """Weights whose gradient is turned round or of another size; or all, of several steps."""
-    if any(group.rule == "lbfgs" for group in evidence.group_settings):
-        return  # of the backwards of a step the closure leaves the gradient of the last alone
     every = [s for s in evidence.of_quantity("WeightGradAgreement") if len(s.values) >= _FEW]
     # A weight that is used twice has two gradients, of which each use makes one.
     again = {module.partition("@")[0] for module in evidence.modules if "@" in module}
     again |= {name for graph in evidence.loss_graphs.values() for name in graph.several_ways}
-    cosines = [s for s in every if s.name not in again]
+    # And that of a closure is of its last call alone, where layers were read at all of them.
+    cosines = [s for s in every if s.name not in again and s.name not in evidence.fitted]
     sizes = {s.module: s for s in evidence.of_quantity("WeightGradExcess")}
     summed = [s for s in cosines if _is_summed(s, sizes.get(s.module))]
     is_known = len(cosines) >= _FEW or any(_begins_alone(s, sizes[s.module]) for s in summed)
@@ -97,6 +96,10 @@ def _changed(
 ) -> Iterator[Finding]:
     excess = {s.module: _usual(sizes[s.module]) for s in cosines if s.module in sizes}
     common = _common([*excess.values()])
+    # Where most gradients are not their layers' own, it is how one trains: by the gradient of a
+    # gradient, or of copies of the weights, as of tasks that are learnt to learn.
+    apart = [s.module for s in cosines if _AGAINST <= _usual(s) < _APART]
+    are_few = len(apart) <= max(1, len(cosines) / 2)
     for one in cosines:
         severity, factor = "alert", excess.get(one.module, np.nan) / common
         if _usual(one) < _AGAINST:
@@ -105,7 +108,7 @@ def _changed(
             text = (
                 f"the gradient of {one.module!r} is {factor:.3g} times the one that its layer makes"
             )
-        elif _usual(one) < _APART and not _is_shared(one.module, evidence):
+        elif one.module in apart and are_few and not _is_shared(one.module, evidence):
             text = f"the gradient of {one.module!r} is not the one that its layer makes"
             severity = "warning"  # a function may use the weight once more
         else:

@@ -36,12 +36,19 @@ def batch_axes(evidence: Evidence) -> Iterator[Finding]:
             why = f"one alone of the {counts[0]:.0f} samples that this layer takes it for"
             yield _finding(one, why, "1", evidence)
     for one in evidence.of_quantity("OutputGradSampleSpread"):
-        if len(one.values) >= STEPS and (one.values < _SAME).all() and one.module not in told:
+        is_same = len(one.values) >= STEPS and bool((one.values < _SAME).all())
+        if is_same and one.module not in told and not _is_of_one_sample(one.module, evidence):
             why = (
                 "the mean over all that this layer takes for samples, and by each place in time "
                 "in another way"
             )
             yield _finding(one, why, "another gradient for each sample", evidence)
+
+
+def _is_of_one_sample(module: str, evidence: Evidence) -> bool:
+    """True where the only sample is the mean of all; a layer without a batch has no such axis."""
+    sizes, axis = evidence.shape_before(module).split("×"), evidence.batch_axes.get(module)
+    return axis is not None and axis < len(sizes) and sizes[axis] == "1"
 
 
 def of_sequences(evidence: Evidence) -> str:

@@ -80,7 +80,7 @@ PLATEAU = Kind(
     "plateau",
     "note",  # a hard problem looks the same
     "The learning rate may be far too small, parameters may be missing from the optimizer, or "
-    "inputs and targets may not belong together",
+    "inputs and targets may not belong together; that of a policy or a game need not fall",
 )
 
 
@@ -171,9 +171,11 @@ def plateau(evidence: Evidence) -> Iterator[Finding]:
         falls = falls and not (_LEAST * guess <= last and start <= _ABOVE * guess)
         if (falls and not (is_at_guess and _stays(loss, guess, noise))) or last > 1.5 * start:
             continue
+        is_noise = start - last > _FLAT * abs(start) and not is_at_guess
+        beyond = " beyond how it varies" * is_noise
         text = (
-            f"{loss.quantity!r} does not fall: it is {last:.3g} after {len(loss.values)} steps, "
-            f"and was {start:.3g} in the beginning"
+            f"{loss.quantity!r} does not fall{beyond}: it is {last:.3g} after "
+            f"{len(loss.values)} steps, and was {start:.3g} in the beginning"
         )
         if is_at_guess:
             text += f"; a guess among {classes} classes costs {guess:.3g}"

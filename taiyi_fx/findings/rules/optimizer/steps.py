@@ -230,16 +230,38 @@ def _is_large(s: Watched, evidence: Evidence) -> bool:
     A weight that was zero, or nearly, has to take large ones.
     """
     size = evidence.weights.get(s.module)
-    if size is None or _began_at_nothing(size, evidence):
+    if size is None or _began_at_nothing(size, evidence) or s.module in evidence.fitted:
         return False
-    is_anew = len(s.values) > 1 and bool((s.values[:_TWICE] >= _ANEW).any())
-    return is_anew or int((s.values >= _LARGE).sum()) >= _TWICE
+    values = s.values * _share_of_usual(s, size, evidence)
+    is_anew = len(values) > 1 and bool((values[:_TWICE] >= _ANEW).any())
+    return is_anew or int((values >= _LARGE).sum()) >= _TWICE
+
+
+def _share_of_usual(s: Watched, size: Watched, evidence: Evidence) -> Values:
+    """The size of a weight's elements, as a share of those of half of all weights; 1 at most.
+
+    It is 1 of all but those that begin with tiny elements, as the last layer of a policy or the
+    table of word2vec does: they are to grow, and are no measure of what changes them. If those of
+    others are as tiny, the size that it has in the end is one.
+    """
+    count = evidence.counts.get((size.module, "weight"), 0.0)
+    if not count or not _is_tiny(size, count):
+        return np.ones(len(s.values))
+    counts = evidence.counts
+    known = [(one, counts.get((name, "weight"))) for name, one in evidence.weights.items()]
+    usual = median([one.values[0] / np.sqrt(n) for one, n in known if n])
+    sizes = size.values / np.sqrt(count)
+    return np.minimum(1.0, np.interp(s.steps, size.steps, sizes) / max(usual, sizes[-1]))
+
+
+def _is_tiny(size: Watched, count: float) -> bool:
+    return bool(size.values[0] / np.sqrt(count) < _TINY)
 
 
 def _began_at_nothing(size: Watched, evidence: Evidence) -> bool:
     """True for a weight that grew tenfold, from elements that were tiny."""
     count = evidence.counts.get((size.module, "weight"), 0.0)
-    is_tiny = not count or size.values[0] / np.sqrt(count) < _TINY
+    is_tiny = not count or _is_tiny(size, count)
     latest = size.values[np.isfinite(size.values)][-1:]  # of which a first look has not many
     return bool(is_tiny and (size.values[0] < 0.1 * latest).all())
 

@@ -21,8 +21,6 @@ _GROWN = 1.5
 """And by which all grow that feed themselves: in a long training they grow severalfold."""
 _TIMES = 6.0
 """So many times more than the median of all weights."""
-_TINY = 0.1
-"""Of the size of others: so small are the elements of a last layer that is to begin as a guess."""
 _MEANT = (2.0, 20.0)
 """Times the learning rate of most, by which a head that is new is trained faster on purpose."""
 _HALF = 0.3
@@ -99,10 +97,10 @@ def _elements(s: Watched, evidence: Evidence) -> float:
 
 
 def _grow_up(first: Numbers, moved: Numbers) -> NDArray[np.bool_]:
-    """True for each that began far smaller than others, on purpose, and is not far larger now."""
+    """True for each that began smaller than others, on purpose, and is nearer to them now."""
     usual = median(first[np.isfinite(first)])
     now = first * np.power(10.0, moved)
-    return (moved > 0) & (first < _TINY * usual) & (now < usual / _TINY)
+    return (moved > 0) & (now / usual < usual / first)
 
 
 def _of_all(series: list[Watched], middle: float) -> Finding:

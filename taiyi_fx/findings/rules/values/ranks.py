@@ -91,8 +91,6 @@ def _is_given_less(one: Watched, before: Watched | None, evidence: Evidence) -> 
     """True for a module that is given other rows, of as many features, than the one before it."""
     if before is None:
         return False
-    if evidence.shape_before(one.module).startswith("1×"):  # of a graph or a sample alone
-        return True
     shape, other = (evidence.shape_before(s.module).split("×") for s in (one, before))
     return len(shape) == len(other) > _SIDES and shape[-1] == other[-1] and shape != other
 
@@ -132,6 +130,7 @@ def _varies_elsewhere(one: Watched, group: list[Watched]) -> bool:
 
 def _features(module: str, evidence: Evidence) -> float:
     """The number of a module's output features, by its bias; else 1 if its weight is a vector."""
+    module = module.partition("@")[0]  # a later call of it has the parameters of the first
     parts = ("ParameterNorm.bias", "ParameterRMS.bias")
     found = [next((s for s in evidence.of_quantity(q) if s.module == module), None) for q in parts]
     known = [s for s in found if s is not None]
@@ -156,7 +155,14 @@ def _without_variance(evidence: Evidence) -> Iterator[Finding]:
     for before, one in pairwise([None, *series]):
         assert one is not None
         is_same = len(one.values) >= _FEW and np.isnan(one.values).all()
-        if is_same and one.name not in varying and not _is_given_less(one, before, evidence):
+        is_meant = one.name in varying or _is_of_one_row(one.module, evidence)
+        if is_same and not is_meant and not _is_given_less(one, before, evidence):
             text = f"the output of {one.module!r} is the same for all rows of a batch"
             yield RANK_COLLAPSE.at(one, 0, text, "above 1")
             return
+
+
+def _is_of_one_row(module: str, evidence: Evidence) -> bool:
+    """True for what is given one row alone, as a head behind the mean over the only sample is."""
+    *rows, _ = evidence.shape_before(module).split("×")
+    return bool(rows) and set(rows) == {"1"}

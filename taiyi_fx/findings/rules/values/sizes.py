@@ -17,6 +17,9 @@ _GAIN = 20.0
 """Of a gain or an embedding, whose own size is that of what it gives: trained ones are larger."""
 _PASSES = 3.0
 """The factor by which a usual matrix makes what passes it larger at most."""
+BIAS = 8.0
+"""Of a bias: those before a gate begin at the logarithm of rare odds, as focal loss begins at -4.6,
+and Mamba's step sizes at -2.3 to -6.9."""
 _APART = 10.0
 _WILD_GAIN = 12.0
 """Of a matrix; usual initialisations give 0.5 to 2."""
@@ -56,7 +59,7 @@ def wild_parameters(evidence: Evidence) -> Iterator[Finding]:
             others = {"value": last, "severity": "warning"}
             yield WILD_PARAMETER.at(one, i, text, "between 0.001 and 1", **others)
             continue
-        if size < (_GAIN if is_gain else _LARGE) and not ("weight" in name and _is_small(one)):
+        if size < _limit(name, is_gain=is_gain) and not ("weight" in name and _is_small(one)):
             continue
         text = (
             f"the elements of {one.module!r}.{name} are {size:.3g} in size at step {one.steps[0]}"
@@ -75,6 +78,13 @@ def _is_scaled_down(
     before, after = given.get(one.module, 0.0), outputs.get(one.module, np.inf)
     is_matrix = "weight" in one.quantity and not evidence.is_vector(one.module)
     return is_matrix and one.values[0] >= _LARGE and 0 < after <= _PASSES * before
+
+
+def _limit(name: str, *, is_gain: bool) -> float:
+    """The size from which a parameter is wild."""
+    if is_gain:
+        return _GAIN
+    return BIAS if name == "bias" else _LARGE
 
 
 def _is_large_matrix(one: Watched, outputs: Mapping[str, float], evidence: Evidence) -> bool:

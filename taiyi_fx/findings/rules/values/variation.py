@@ -12,6 +12,7 @@ from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.rules.values.inputs import is_given_the_batch
 from taiyi_fx.findings.rules.values.ranks import RANK_COLLAPSE
+from taiyi_fx.findings.rules.values.sizes import BIAS
 
 _ALIKE, _MUCH = 1e-4, 1e-2
 """The share of the mean square that is variance: rows within a percent of each other, and rows that
@@ -19,6 +20,8 @@ a module makes alike by itself."""
 _FEW = 2
 _GROWN = 3.0
 """The factor by which a share has grown that is to become more."""
+_MOSTLY = 0.9
+"""The size of a bias beside what its module returns."""
 _OF_DATA = (
     "Look at the data: at how they are scaled and centred, and whether each batch has other samples"
 )
@@ -33,11 +36,10 @@ def alike_rows(evidence: Evidence) -> Iterator[Finding]:
     """The first module whose rows are all alike, from the start, and indices that are all one."""
     yield from _of_indices(evidence)
     before: float | None = None
+    offset = _mostly_bias(evidence)
     for one in evidence.of_quantity("OutputVariation"):
         share = median(one.values)
-        if one.module in evidence.returning_biases:
-            continue
-        if len(one.values) < _FEW or not np.isfinite(share):
+        if len(one.values) < _FEW or not np.isfinite(share) or one.name in offset:
             continue
         # Behind branches that begin at next to nothing a token of a class is one for all at first.
         is_growing = one.values[-1] > _GROWN * one.values[0]
@@ -52,6 +54,16 @@ def alike_rows(evidence: Evidence) -> Iterator[Finding]:
             yield RANK_COLLAPSE.at(one, 0, text, "rows that differ", **others)
             return
         before = share
+
+
+def _mostly_bias(evidence: Evidence) -> frozenset[str]:
+    """The modules that return their own bias for the most part, as a gate's layer is to begin."""
+    biases = {s.module: median(s.values) for s in evidence.of_quantity("ParameterRMS.bias")}
+    return frozenset(
+        s.name
+        for s in evidence.of_quantity("OutputRMS")
+        if (own := biases.get(s.name, 0.0)) < BIAS and own > _MOSTLY * median(s.values)
+    )
 
 
 def _of_indices(evidence: Evidence) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.findings import GroupSettings, LossGraph
+from taiyi_fx.findings import LossGraph
 from taiyi_fx.findings.rules.gradients.gradients import changed_gradients
 from tests.findings.given import evidence
 
@@ -54,11 +54,33 @@ def test_a_weight_that_the_loss_uses_in_several_ways_is_passed_over():
     assert [*changed_gradients(replace(known, loss_graphs={"loss": graph}))] == []
 
 
-def test_of_the_many_backwards_of_a_step_of_lbfgs_nothing_is_said():
-    known = of({"h.2": -1.0})
-    rules = {rule: [GroupSettings((), 0.0, False, rule)] for rule in ("sgd", "lbfgs")}
-    found = {k: [*changed_gradients(replace(known, group_settings=v))] for k, v in rules.items()}
-    assert (len(found["sgd"]), found["lbfgs"]) == (1, [])
+def test_the_gradients_of_a_closure_that_lbfgs_calls_again_are_passed_over():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.5, max_iter=5)
+    watched = taiyi_fx.instrument(model, optimizer=optimizer)
+    x = torch.linspace(-2, 2, 60).unsqueeze(1)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (watched(x) - torch.sin(3 * x)).square().mean()
+        loss.backward()
+        return loss
+
+    for step in range(20):
+        watched.monitor.log("loss", optimizer.step(closure))
+        watched.monitor.track(step)
+    assert [found for found in watched.monitor.findings if found.severity != "note"] == []
+
+
+@pytest.mark.parametrize(("count", "is_told"), [(1, True), (2, True), (3, False), (5, False)])
+def test_where_most_gradients_are_not_their_layers_own_it_is_how_one_trains(count, is_told):
+    names = NAMES[:count]
+    numbers = {(name, "WeightNorm"): float(1 + i) for i, name in enumerate(NAMES)}
+    numbers |= {(name, "WeightGradExcess"): 0.8 for name in NAMES}
+    numbers |= {(name, "WeightGradAgreement"): 0.4 if name in names else 1.0 for name in NAMES}
+    known = evidence(numbers)
+    assert [found.module for found in changed_gradients(known)] == names * is_told
 
 
 def test_a_weight_of_several_calls_is_passed_over():

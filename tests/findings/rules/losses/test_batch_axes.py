@@ -43,6 +43,11 @@ def test_losses_that_leave_samples_out_are_none(rate, spread):
     assert [*batch_axes(of(rate, spread))] == []
 
 
+def test_the_only_sample_is_the_mean_of_all():
+    known = replace(of(1.0, 0.0), shape_before=lambda module: "32×1×16")
+    assert [*batch_axes(known)] == []
+
+
 class Last(nn.Module):
     def __init__(self, *, batch_first, axis):
         super().__init__()

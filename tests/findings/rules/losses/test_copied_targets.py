@@ -41,6 +41,29 @@ def test_labels_that_are_not_shifted_are_told(is_causal, severity):
     assert "'words'" in found.text
 
 
+class Pairs(nn.Module):
+    """Two sides of as many places as there are pairs."""
+
+    def __init__(self):
+        super().__init__()
+        self.places, self.head = nn.Embedding(6, 8), nn.Linear(8, 8)
+
+    def forward(self, left, right):
+        left, right = (self.head(x + self.places(torch.arange(6))).mean(1) for x in (left, right))
+        return left @ right.T
+
+
+def test_pairs_of_a_batch_that_are_as_many_as_places_are_none():
+    watched = taiyi_fx.instrument(Pairs(), "transformer")
+    for step in range(10):
+        left = torch.randn(6, 6, 8)
+        loss = F.cross_entropy(watched(left, left + 0.1), torch.arange(6))
+        watched.monitor.log("loss", loss)
+        loss.backward()
+        watched.monitor.track(step)
+    assert not any(found.kind == "copied_targets" for found in watched.monitor.findings)
+
+
 def test_labels_that_are_shifted_are_none():
     assert found_in(True, 1) == []
 

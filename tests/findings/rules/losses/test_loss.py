@@ -58,6 +58,14 @@ def test_a_loss_that_falls_or_has_no_course_yet_is_none(values):
     assert [*plateau(of(values))] == []
 
 
+def test_a_loss_that_falls_less_than_it_varies_is_said_to_do_so():
+    values = np.linspace(1.1, 1.0, 60) + np.where(np.arange(60) % 2, 0.3, -0.3)
+    (found,) = plateau(of(values))
+    assert "does not fall beyond how it varies" in found.text
+    (found,) = plateau(of((2.3 + NOISE)[:60]))
+    assert "does not fall: it is" in found.text
+
+
 FALLS = 2 * np.exp(-np.arange(100) / 50) + NOISE / 10
 
 

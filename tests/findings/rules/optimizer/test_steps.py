@@ -62,6 +62,36 @@ def test_large_steps_of_one_from_the_start_are_its_own():
     assert (found.kind, found.module) == ("large_steps", "h.2")
 
 
+def test_weights_that_all_begin_tiny_are_measured_by_what_they_come_to():
+    """As the tables of word2vec, by Adam at its usual rate."""
+    rms = np.linspace(0.003, 0.02, 12)
+    numbers = {}
+    for name in ("u", "v"):
+        numbers[name, "ParameterRMS.weight"] = rms
+        numbers[name, "WeightNorm"] = 90 * rms
+        numbers[name, "UpdateRatio.weight"] = np.append(0.0, np.diff(rms) / rms[:-1])
+    numbers["u", "UpdateRatio.weight"][:4] = 0.0, 0.5, 0.35, 0.3
+    assert [*step_sizes(evidence(numbers))] == []
+
+
+def with_a_tiny_head(ratio, *, size=0.01, grown=0.05):
+    """Three weights of elements of 0.2, and one of tiny elements that grow fivefold."""
+    numbers = {}
+    for name in ("a", "b", "c", "head"):
+        rms = np.linspace(size, grown, 12) / 2 if name == "head" else np.full(12, 0.2)
+        numbers[name, "ParameterRMS.weight"] = rms
+        numbers[name, "WeightNorm"] = 10 * rms
+        numbers[name, "UpdateRatio.weight"] = ratio if name == "head" else np.full(12, 0.02)
+    return evidence(numbers)
+
+
+def test_a_weight_of_tiny_elements_is_to_grow_and_no_measure_of_its_steps():
+    """As the last layer of a policy, which begins with a gain of 0.01, by RMSprop's first steps."""
+    assert [*step_sizes(with_a_tiny_head(np.array([0.0, 3.3, 1.2, *9 * [0.3]])))] == []
+    (found,) = step_sizes(with_a_tiny_head(np.array([0.0, 330.0, 120.0, *9 * [30.0]])))
+    assert (found.kind, found.module) == ("large_steps", "head")
+
+
 def test_large_steps_at_many_times_the_usual_rate_are_the_schedule_s():
     numbers = {(f"h.{i}", "UpdateRatio.weight"): 1e-3 for i in range(4)}
     leaps = np.where(np.arange(40) < 3, 1.2, 1e-3)

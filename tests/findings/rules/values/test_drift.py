@@ -41,6 +41,19 @@ def test_others_do_not(odd):
     assert [*drift(weights(odd))] == []
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "is_told"), [(0.014, 0.17, False), (0.014, 2.0, True), (0.1, 0.7, True)]
+)
+def test_a_weight_that_begins_smaller_than_others_may_become_like_them(first, last, is_told):
+    """As the embedding of a category, which begins with elements of 0.01."""
+    numbers = {}
+    for i in range(6):
+        rms = np.geomspace(first, last, 40) if i == 2 else np.full(40, 0.1)
+        numbers[f"h.{i}", "ParameterRMS.weight"] = rms
+        numbers[f"h.{i}", "WeightNorm"] = 4 * rms
+    assert [found.module for found in drift(evidence(numbers))] == ["h.2"] * is_told
+
+
 def test_where_all_move_none_drifts():
     numbers = {(f"h.{i}", "WeightNorm"): 1.08 ** np.arange(40.0) for i in range(6)}
     assert [*drift(evidence(numbers))] == []

@@ -47,6 +47,8 @@ def test_one_of_few_features_has_no_more_directions():
     assert len([*rank_collapses(evidence(numbers))]) == 1
     numbers |= {("3", "ParameterNorm.bias"): 0.2, ("3", "ParameterRMS.bias"): 0.2}
     assert [*rank_collapses(evidence(numbers))] == []
+    numbers |= {("3@1", "ParticipationRatio"): 1.0}  # nor has a later call of it
+    assert [*rank_collapses(evidence(numbers))] == []
 
 
 def test_an_output_that_is_the_same_for_all_rows_is_named_first():
@@ -56,6 +58,29 @@ def test_an_output_that_is_the_same_for_all_rows_is_named_first():
     assert (found.module, found.kind) == ("h.2", "rank_collapse")
     numbers |= {(f"h.{i}", "ParticipationRatio"): np.nan for i in range(4)}
     assert [*rank_collapses(evidence(numbers))] == []  # a batch of one row
+
+
+class Mean(nn.Module):
+    """Two layers for each place, and one for the mean over places."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.head = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.head(self.b(torch.tanh(self.a(x))).mean(1))
+
+
+@pytest.mark.parametrize(("samples", "is_told"), [(1, False), (2, True)])
+def test_of_the_only_row_of_a_batch_of_one_sample_nothing_is_said(samples, is_told):
+    torch.manual_seed(0)
+    model = taiyi_fx.instrument(Mean())
+    for step in range(6):
+        x = torch.randn(1, 5, 4).expand(samples, 5, 4)
+        F.cross_entropy(model(x), torch.ones(samples, dtype=torch.long)).backward()
+        model.monitor.track(step)
+    found = [one.module for one in model.monitor.findings if one.kind == "rank_collapse"]
+    assert found == ["head"] * is_told
 
 
 @pytest.mark.parametrize(("norm", "is_told"), [(0.8, False), (6.4, True)], ids=["one", "many"])
@@ -165,7 +190,7 @@ def test_a_token_of_a_class_begins_as_one_for_all_samples():
     shapes = dict.fromkeys(("norm", "mlp", "q"), "8×17×48")
     assert of_the_same(shapes) == ["q"]
     assert of_the_same({}) == ["q"]
-    for shape in ("8×1×48", "1×48"):
+    for shape in ("8×1×48", "1×1×48"):
         assert of_the_same({name: shape if name == "q" else "8×17×48" for name in shapes}) == []
 
 

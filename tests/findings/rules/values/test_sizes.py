@@ -26,20 +26,21 @@ def test_elements_far_too_large_or_too_small_are_named_with_the_parameter(name, 
     [
         of("weight", 0.02),
         of("bias", 1e-6),
+        of("bias", 5.1),
         of("weight", 0.0),
         of("weight", np.linspace(0, 0.1, 40)),
         of("weight", np.geomspace(1e-5, 1e-2, 40)),
         of("weight", 8.0, output=8.5),
     ],
-    ids=["usual", "a bias", "zero", "from zero", "from nothing", "a gain"],
+    ids=["usual", "a bias", "of a gate, as Mamba's", "zero", "from zero", "from nothing", "a gain"],
 )
 def test_usual_ones_and_those_that_grow_from_nothing_are_none(known):
     assert [*wild_parameters(known)] == []
 
 
 def test_a_bias_is_no_gain_of_an_output_that_it_alone_makes():
-    (found,) = wild_parameters(of("bias", 6.0, output=5.998))
-    assert "'fc'.bias are 6 in size" in found.text
+    (found,) = wild_parameters(of("bias", 9.0, output=8.998))
+    assert "'fc'.bias are 9 in size" in found.text
 
 
 def test_a_gain_or_an_embedding_may_be_larger_but_not_wild():

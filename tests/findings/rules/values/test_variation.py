@@ -37,6 +37,17 @@ def test_rows_that_differ_are_none(found):
     assert found == []
 
 
+@pytest.mark.parametrize(
+    ("bias", "output", "is_told"), [(5.1, 5.1, False), (9, 9, True), (0, 1, True)]
+)
+def test_a_module_that_begins_with_its_bias_alone_is_none(bias, output, is_told):
+    """As the layer of Mamba's step sizes, whose bias is -2.3 to -6.9."""
+    numbers = {(name, "OutputVariation"): [0.2, 0.2, 0.2] for name in NAMES}
+    numbers |= {("2", "OutputVariation"): [1e-5, 1e-5, 1e-5]}
+    numbers |= {("2", "ParameterRMS.bias"): [bias] * 3, ("2", "OutputRMS"): [output] * 3}
+    assert [found.module for found in alike_rows(evidence(numbers))] == ["2"] * is_told
+
+
 def indices(**of):
     numbers = {}
     for name, (mean, deviation) in of.items():
