@@ -19,6 +19,7 @@ FACTS = {
     "WeightNorm": ("parameter", "lasting", ""),
     "WeightGradNorm": ("backward", "", ""),
     "UpdateRatio.weight": ("backward", "step_size", "ratio"),
+    "UpdateRatio.bias": ("backward", "step_size", "ratio"),
     "UpdateRatio.weight_hh_l0": ("backward", "step_size", "ratio"),
     "VarTID": ("forward", "", "ratio"),
     "OutputAbsMax": ("forward", "lasting", ""),
@@ -30,6 +31,8 @@ FACTS = {
     "ParameterRMS.weight": ("parameter", "lasting", ""),
     "ParameterRMS.weight_hh_l0": ("parameter", "lasting", ""),
     "ParameterRMS.bias": ("parameter", "lasting", ""),
+    "ParameterRMS.gamma": ("parameter", "lasting", ""),
+    "ParameterNorm.gamma": ("parameter", "lasting", ""),
     "WeightGradAgreement": ("backward", "", "cosine"),
     "WeightGradExcess": ("backward", "", "ratio"),
     "RouterEntropy": ("forward", "lasting", "nats"),
@@ -63,6 +66,8 @@ FACTS = {
     "UpdateRatio.token": ("backward", "step_size", "ratio"),
     "LearningRate.group1": ("parameter", "", "rate"),
     "loss": ("", "", ""),
+    "loss_d": ("", "", ""),
+    "loss_g": ("", "", ""),
 }
 
 

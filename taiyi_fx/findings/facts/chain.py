@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 
@@ -31,20 +32,35 @@ def made(outputs: Sequence[Watched], norms: Collection[str] = ()) -> Iterator[In
 
 
 def handed_over(
-    outputs: Sequence[Watched], inputs: Sequence[Watched], norms: Collection[str]
+    outputs: Sequence[Watched],
+    inputs: Sequence[Watched],
+    norms: Collection[str],
+    widths: Mapping[str, Sequence[int]] = MappingProxyType({}),
 ) -> Iterator[InRole]:
     """The inputs of modules over what the one before each returns: 1 of a chain.
 
-    Not of norms, which may be given the sum of a residual stream. Modules that stand beside each
-    other, as experts do, are no chain: factors from one part of the model into another are of a
-    role of their own.
+    Not of norms, which may be given the sum of a residual stream, nor of a module that is given
+    more features than the one before it returns: others are put beside them. Modules that stand
+    beside each other, as experts do, are no chain: factors from one part of the model into another
+    are of a role of their own.
+
+    Args:
+        outputs: The sizes of what modules return.
+        inputs: The sizes of what they are given.
+        norms: The modules that are norms.
+        widths: The shape of each module's weight, the features that it returns first.
     """
     given = {one.module: one for one in inputs}
     for before, one in pairwise(outputs):
-        if one.module in given and one.module not in norms:
+        if one.module in given and one.module not in norms and not _is_wider(before, one, widths):
             factor, role = _over(given[one.module], before, one.module)
             is_within = _around(before.module) == _around(one.module)
             yield factor, role if is_within else f"{role} between"
+
+
+def _is_wider(before: Watched, one: Watched, widths: Mapping[str, Sequence[int]]) -> bool:
+    returned, taken = widths.get(before.name, ()), widths.get(one.name, ())
+    return len(returned) > 1 and len(taken) > 1 and taken[1] > returned[0]
 
 
 def passed_back(

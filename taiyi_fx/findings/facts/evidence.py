@@ -18,13 +18,17 @@ from taiyi_fx.findings.facts.of_layers import LayerSettings
 from taiyi_fx.findings.facts.of_optimizer import GroupSettings
 from taiyi_fx.findings.facts.places import in_order
 from taiyi_fx.findings.facts.robust import median
-from taiyi_fx.findings.facts.watched import Steps, Watched
+from taiyi_fx.findings.facts.watched import Steps, Watched, at_common_steps
 
 if TYPE_CHECKING:  # a run is read without torch, which takes a second to import
     from taiyi_fx.records.record import Records, Series
 
 Reasons: TypeAlias = "Mapping[tuple[str, str], str]"
 """The reason for each missing series, by module and quantity, as `Monitor.missing` has them."""
+
+
+_SCALE = 1e-3
+"""The size at which gains of branches begin that are to be nothing at first: 1e-4 to 1e-6."""
 
 
 def _unknown(module: str) -> Sequence[str]:
@@ -247,8 +251,26 @@ class Evidence:
     @functools.cached_property
     def bad(self) -> list[tuple[Watched, NDArray[np.bool_]]]:
         """The series with a NaN or Inf, each with the mask of these."""
-        masks = ((one, one.is_bad) for one in self.series)
+        masks = ((one, one.is_bad & ~self._is_empty(one)) for one in self.series)
         return [(one, mask) for one, mask in masks if mask.any()]
+
+    def _is_empty(self, one: Watched) -> NDArray[np.bool_]:
+        """True where a module returned no elements, as where a graph has no edges.
+
+        The size of none is NaN, though no element is.
+        """
+        if one.direction != "forward" or not np.isnan(one.values).any():
+            return np.zeros(len(one.steps), bool)
+        known = {
+            s.quantity: s
+            for s in self.of_quantity("OutputRMS", "NonFinite")
+            if s.module == one.module
+        }
+        if len(known) < 2:
+            return np.zeros(len(one.steps), bool)
+        size, count = at_common_steps([known["OutputRMS"], known["NonFinite"]])
+        empty = size.steps[np.isnan(size.values) & (count.values == 0)]
+        return np.isin(one.steps, empty)
 
     @functools.cached_property
     def called(self) -> frozenset[str]:
@@ -275,6 +297,23 @@ class Evidence:
     def beginning_at_zero(self) -> frozenset[str]:
         """The modules whose weight was zero at first."""
         return frozenset(module for module in self.weights if self.began_at_zero(module))
+
+    @functools.cached_property
+    def has_layer_scales(self) -> bool:
+        """True for branches that begin at next to nothing, behind gains of 1e-3 at most.
+
+        As of CaiT, ConvNeXt and many since (arXiv 2103.17239): what lies in them has next to no
+        gradient at first, and so has all that only they lead to.
+        """
+        return any(
+            0 < s.values[0] <= _SCALE and "bias" not in s.quantity and self._is_gain(s)
+            for s in self.of_each("ParameterRMS")
+        )
+
+    def _is_gain(self, s: Watched) -> bool:
+        largest = max(self.counts.values(), default=0.0)
+        count = self.counts.get((s.module, s.quantity.partition(".")[2]), 0.0)
+        return 0 < count <= 1.01 * np.sqrt(largest)
 
     @functools.cached_property
     def weight_gradients(self) -> dict[str, Watched]:
@@ -310,6 +349,19 @@ class Evidence:
             is_one = is_near(median(s.values), median(gains[s.module].values))
             is_norm.setdefault(s.role, []).append(is_one and self.is_vector(s.module))
         return frozenset(s.module for s in known if median(is_norm[s.role]) > 0)
+
+    @functools.cached_property
+    def returning_biases(self) -> frozenset[str]:
+        """The modules that return their bias and hardly more, as a head that begins with a prior.
+
+        As those of detectors, whose biases of -4.6 or -2.19 say that objects are rare.
+        """
+        biases = {s.module: s for s in self.of_quantity("ParameterRMS.bias")}
+        return frozenset(
+            s.module
+            for s in self.of_quantity("OutputRMS")
+            if s.name in biases and np.isclose(s.values[0], biases[s.name].values[0], rtol=0.02)
+        )
 
     def is_vector(self, module: str) -> bool:
         """True for a weight of few elements beside the largest, as no matrix or embedding has."""

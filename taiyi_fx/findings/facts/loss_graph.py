@@ -22,6 +22,7 @@ from taiyi_fx.findings.facts.autograd import (
 from taiyi_fx.findings.facts.followed_axes import lead_to_the_loss
 from taiyi_fx.findings.facts.logits import Logits, logits_of
 from taiyi_fx.findings.facts.lost_axes import lost_axes, sizes_over_samples
+from taiyi_fx.findings.facts.second_uses import used_in_several_ways
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
 from taiyi_fx.findings.facts.views import torn_views
 from taiyi_fx.findings.facts.ways import first_place, reached_by
@@ -130,6 +131,7 @@ class LossGraph(NamedTuple):
         over_samples: Quotients of tensors and their sizes along the samples.
         reached: The modules whose parameters its cross entropy depends on, or all of it.
         first_place: The module before the first place of each sequence, where it takes this alone.
+        several_ways: The modules whose weight it uses in several ways, as a derivative does.
     """
 
     softmaxes: tuple[OddSoftmax, ...] = ()
@@ -142,6 +144,7 @@ class LossGraph(NamedTuple):
     over_samples: tuple[OverSamples, ...] = ()
     reached: frozenset[str] = frozenset()
     first_place: str | None = None
+    several_ways: frozenset[str] = frozenset()
 
 
 def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
@@ -177,6 +180,7 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         ),
         reached_by(uses, parameters),
         first_place(uses, parameters),
+        used_in_several_ways(uses, parameters),
     )
 
 

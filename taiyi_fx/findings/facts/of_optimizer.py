@@ -15,8 +15,9 @@ class GroupSettings(NamedTuple):
             ``betas``; 0 of others.
         maximizes: True if its steps go uphill.
         rule: ``"adam"`` for Adam and its like, whose steps are about as large as the learning rate
-            at most, whatever the gradients are; ``"sgd"`` for SGD; ``"lbfgs"`` for LBFGS, whose
-            steps are as long as it guesses by several gradients; empty for others.
+            at most, whatever the gradients are; ``"sgd"`` for SGD; ``"lbfgs"`` for L-BFGS, whose
+            steps are as long as it guesses by the several backwards of its closure, and which ends
+            by itself; empty for others.
         dampening: The share of each gradient that momentum leaves out, of SGD; 0 of others.
     """
 

@@ -73,6 +73,8 @@ def chains(evidence: Evidence) -> Iterator[Finding]:
     if abs(total) < _POWERS or abs(sizes[-1] - sizes[0]) < _POWERS:
         return
     first, last = series[0], series[-1]
+    if total > 0 and evidence.has_layer_scales:
+        return
     kind, word = (VANISHING, "shrink") if total > 0 else (EXPLODING, "grow")
     text = (
         f"gradients {word} by a factor of {np.power(10.0, abs(total)):.1e} on their way from "

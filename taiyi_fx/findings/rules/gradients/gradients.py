@@ -49,6 +49,7 @@ def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
     every = [s for s in evidence.of_quantity("WeightGradAgreement") if len(s.values) >= _FEW]
     # A weight that is used twice has two gradients, of which each use makes one.
     again = {module.partition("@")[0] for module in evidence.modules if "@" in module}
+    again |= {name for graph in evidence.loss_graphs.values() for name in graph.several_ways}
     # And that of a closure is of its last call alone, where layers were read at all of them.
     cosines = [s for s in every if s.name not in again and s.name not in evidence.fitted]
     sizes = {s.module: s for s in evidence.of_quantity("WeightGradExcess")}

@@ -29,6 +29,9 @@ _LEAST = 0.975
 """Times the loss of a guess, that a loss which begins at it has to fall below by its end."""
 _CLOSE = 0.005
 """Of that loss: so little may a loss still fall that has come down to it."""
+_BEGUN = 0.03
+"""The share of their size by which weights move until a loss has to fall, as by RAdam's first steps
+or in a long warm-up. Where labels are wrong they move by 0.05 to 0.1 in 150 steps."""
 _SPIKE = 6.0
 """Robust deviations above the median of the last 128, as of the quantity LossSpike."""
 _HIGH = 1.5
@@ -102,6 +105,8 @@ def divergence(evidence: Evidence) -> Iterator[Finding]:
         bound = _RISE * max(start, low)
         if last.min() <= bound or last.min() - start < 6 * _noise(loss.values):
             continue
+        if _is_of_players(loss, evidence):
+            continue
         i = int(np.flatnonzero(values <= bound)[-1]) + 1
         step = int(loss.steps[i])
         text = (
@@ -126,6 +131,8 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         )
         text += f"; {times} steps in all are as high" if times > 1 else ""
         after = loss.values[i : i + _LASTS]
+        # The last batch of an epoch may be a single sample, which may cost more than any guess.
+        is_latest = i + 1 == len(loss.values)
         lasts = len(after) == _LASTS and bool((after > _HIGH * medians[i]).all())
         is_huge = scores[i] > _HUGE and loss.values[i] > _TIMES * medians[i]
         # Of a loss that has fallen to nearly nothing, one hard sample is many times the median.
@@ -135,7 +142,9 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         untrained = float(np.fmax(first, guess))
         has_learnt = medians[i] < _LEARNT * untrained
         is_worse = has_learnt and scores[i] > _CLEAR and loss.values[i] > _ABOVE * untrained
-        severity = "warning" if (lasts or is_huge or is_worse) and is_seen else "note"
+        is_wild = lasts or is_huge or (is_worse and not is_latest)
+        is_wild = is_wild and is_seen and not _is_of_players(loss, evidence)
+        severity = "warning" if is_wild else "note"
         yield SPIKE.at(loss, i, text, f"near {medians[i]:.3g}", module="", severity=severity)
 
 
@@ -202,9 +211,32 @@ def plateau(evidence: Evidence) -> Iterator[Finding]:
         text += of_sequences(evidence)
         is_sure = len(loss.values) >= 2 * _MANY and noise <= _LEVEL * abs(start)
         is_flat = is_sure and (abs(last - start) <= _LEVEL * abs(start) or falls)
-        severity = "warning" if is_flat and not is_game(evidence) else "note"
+        is_flat = is_flat and not is_game(evidence) and not _still_falls(loss, noise)
+        moved = _moved(evidence)
+        if moved < _BEGUN:
+            text += f"; weights have moved by {moved:.1%} of their size so far"
+        severity = "warning" if is_flat and not moved < _BEGUN else "note"
         expected = f"below {start:.3g}"
         yield PLATEAU.at(loss, 0, text, expected, module="", value=last, severity=severity)
+
+
+def _still_falls(loss: Watched, noise: float) -> bool:
+    """True for a loss that falls slowly, beyond its noise, and in its later parts as in the first.
+
+    As that of small steps; what falls to that of a guess and stays there has done so at first.
+    """
+    first, second, *_, last = (median(part) for part in np.array_split(loss.values, 5))
+    return second - last > max(3 * noise, 0.5 * (first - last), _CLOSE * abs(first))
+
+
+def _moved(evidence: Evidence) -> float:
+    """The share of their size by which weights have moved, all steps together; NaN if not known."""
+    ways = [
+        median(s.values[np.isfinite(s.values)]) * (s.steps[-1] - s.steps[0])
+        for s in evidence.of_each("UpdateRatio")
+        if "weight" in s.quantity and np.isfinite(s.values).any()
+    ]
+    return median([way for way in ways if way > 0]) if any(ways) else np.nan
 
 
 def guess_of(loss: Watched, evidence: Evidence) -> tuple[float, int]:
@@ -232,6 +264,15 @@ def _noise(values: Numbers) -> float:
 def _is_of_a_game(loss: Watched) -> bool:
     """True for one of several players, as of a GAN, whose losses need not fall."""
     return loss.quantity.lower() != "loss"
+
+
+def _is_of_players(loss: Watched, evidence: Evidence) -> bool:
+    """True for one of several losses that have no total, as those of a generator and its judge.
+
+    What one wins the other loses; and a penalty may come in each eighth step alone.
+    """
+    names = {one.quantity.lower() for one in evidence.losses}
+    return len(names) > 1 and "loss" not in names
 
 
 def is_game(evidence: Evidence) -> bool:

@@ -15,6 +15,9 @@ from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.rules.optimizer.rates import in_group
 from taiyi_fx.findings.rules.optimizer.rounding import rounded_away
 
+_NOTHING = 1e-7
+"""A gradient beside its weight, of what lies in a branch that is nothing yet: Adam's eps is larger
+than it, and float32 rounds the step away."""
 _FIRST = 2
 _SOON = 4
 """Numbers in which one moves that an optimizer has: its first step is seen at the second."""
@@ -50,6 +53,12 @@ DROPPED = Kind(
     "alert",
     "Look at what changes the optimizer's groups, or makes another optimizer, at this step: it has "
     "to be given all parameters that are to be trained",
+)
+ENDED_BY_ITSELF = Kind(
+    "no_update",
+    "note",
+    "L-BFGS ends where it has converged, by tolerance_grad and tolerance_change, or where its line "
+    "search finds no step, as the last digits of float32 may have it",
 )
 NO_UPDATE_OF_ALL = Kind(
     "no_update",
@@ -98,8 +107,9 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
     # A norm may be rounded to what it was, though elements move.
     steps = evidence.of_quantity("UpdateRatio.weight")
     moving = {s.module for s in steps if (s.values[_first(s) :] > 0).any()}
+    least = max(least / 2, _NOTHING if evidence.has_layer_scales else 0.0)
     still = [
-        s for s in every if _is_still(s) and s.module not in moving and pulls[s.module] > least / 2
+        s for s in every if _is_still(s) and s.module not in moving and pulls[s.module] > least
     ]
     expected = "a change at each step"
     moves = any(s.module in moving or not _is_still(s) for s in known)
@@ -112,7 +122,9 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
         site = min(ended, key=lambda s: _since_still(s))
         i = _since_still(site)
         text = f"from step {site.steps[i]} on no parameter changes, though all have gradients"
-        yield NO_UPDATE_OF_ALL.at(site, i, text, expected, module="")
+        ends = any(group.rule == "lbfgs" for group in evidence.group_settings)
+        kind = ENDED_BY_ITSELF if ends else NO_UPDATE_OF_ALL
+        yield kind.at(site, i, text, expected, module="")
         return
     yield from _dropped([s for s in known if s not in still], evidence)
     for site, name in in_blocks(still, evidence.weights):
@@ -151,7 +163,9 @@ def _other_parameters(evidence: Evidence, out: Collection[str]) -> Iterator[Find
         gradient = pulled.get((s.module, _parameter(s)))
         if "weight" in s.quantity or gradient is None or s.module in out:
             continue
-        if len(s.values) >= _MANY and not s.values.any() and (gradient.values > 0).all():
+        # A hinge's gradient of a bias is nothing but rounding while all are within the margin.
+        is_pulled = (gradient.values > 0).all() and median(gradient.values) > _NOTHING
+        if len(s.values) >= _MANY and not s.values.any() and is_pulled:
             of = f" of {s.module!r}" if s.module else ""
             text = f"the parameter {_parameter(s)!r}{of} never changes, though it has a gradient"
             yield NO_UPDATE.at(s, 0, f"{text} and others change", "a change at each step")

@@ -70,15 +70,41 @@ ODD_STEPS = Kind(
 
 def odd_steps(evidence: Evidence) -> Iterator[Finding]:
     """A weight whose steps are of another size than those of all others."""
-    # Branches that began at nothing have no gradient at first, and little for some steps.
-    for is_in_branch in (False, True):
-        of = evidence.in_branches
-        series = [s for s in _moved(evidence) if (s.module in of) == is_in_branch]
+    for series in _alike(evidence):
         sizes = log10(np.array([median(_finite(s)) for s in series]))
+        sizes += np.minimum(0.0, _smaller(series, evidence))
         middle = median(sizes) if len(sizes) >= _FEW else np.nan
-        odd = [s for s, size in zip(series, sizes, strict=True) if abs(size - middle) >= _POWERS]
+        known = zip(series, sizes, strict=True)
+        odd = [s for s, size in known if abs(size - middle) >= _POWERS]
+        if evidence.has_layer_scales:  # behind which gradients are next to nothing
+            odd = [s for s in odd if median(_finite(s)) > np.power(10.0, middle)]
         for one, name in in_blocks(odd, evidence.weights):
             yield _odd(one, name, float(np.power(10.0, middle)), evidence)
+
+
+def _alike(evidence: Evidence) -> Iterator[list[Watched]]:
+    """The series of weights whose steps may be compared.
+
+    Branches that began at nothing have no gradient at first, and little for some steps. Gains are
+    much larger than the elements of matrices, and what a norm behind them divides away has hardly
+    a gradient.
+    """
+    every = [*_moved(evidence)]
+    of = evidence.in_branches
+    for kind in ((False, False), (False, True), (True, False), (True, True)):
+        yield [s for s in every if (s.module in of, evidence.is_vector(s.module)) == kind]
+
+
+def _smaller(series: Sequence[Watched], evidence: Evidence) -> Values:
+    """The powers of ten by which each weight's elements began larger than those of half of all.
+
+    A head that begins with tiny elements is to grow, and is no measure of its steps.
+    """
+    known = {s.module: s.values[0] for s in evidence.of_quantity("ParameterRMS.weight")}
+    sizes = log10(np.array([known.get(s.module, np.nan) for s in series]))
+    if not np.isfinite(sizes).any():
+        return np.zeros(len(series))
+    return np.nan_to_num(sizes - median(sizes[np.isfinite(sizes)]), posinf=0.0, neginf=0.0)
 
 
 def _moved(evidence: Evidence) -> Iterator[Watched]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import ends, since
+from taiyi_fx.findings.facts.of_layers import LayerSettings
 from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
@@ -19,6 +20,8 @@ _SHARE = 0.45
 """Of the distance in the beginning, which running statistics halve within a few steps."""
 _DEVIATIONS = 1.0
 """Between the running mean and the batches': a momentum of 0.1 leaves a tenth."""
+_SLOW, _LEFT = 0.005, 0.1
+"""A momentum by which no training is long enough, and what may be left of the beginning."""
 _LATEST, _STAYS = 8, 0.8
 """The latest numbers, and their share of those of the last half: of less, it still falls."""
 
@@ -58,13 +61,27 @@ def stale_statistics(evidence: Evidence) -> Iterator[Finding]:
         value, first = median(one.last_half), float(one.values[0])
         if len(one.values) < _MANY or not value >= max(_FAR, _SHARE * first):  # nor where NaN
             continue
-        if not _stays(one, value):
+        if not _stays(one, value) or _is_on_its_way(one, evidence):
             continue
         text = (
             f"the running deviations of {one.module!r} stay {value:.0%} away from those of the "
             "batches: evaluation computes with other numbers than training"
         )
         yield STALE.at(one, 0, text, f"falling from {first:.3g} to near 0.1", value=value)
+
+
+def _is_on_its_way(one: Watched, evidence: Evidence) -> bool:
+    """True for a variance that began at 1 and has not come down to a small one yet.
+
+    What is left of the beginning is a power of what each batch leaves of it: beside a variance of
+    0.01 that is much for a long time, as long as it is more than that.
+    """
+    momentum = evidence.settings.get(one.name, LayerSettings()).momentum
+    given = next((s for s in evidence.of_quantity("InputRMS") if s.module == one.module), None)
+    if momentum < _SLOW or momentum >= 1 or given is None or not evidence.is_from_the_start:
+        return False
+    left = (1 - momentum) ** float(one.steps[-1] + 1)
+    return left > _LEFT * min(1.0, median(given.last_half) ** 2)
 
 
 def _not_finite(evidence: Evidence) -> Iterator[Finding]:

@@ -169,7 +169,20 @@ def _handed(before: Watched, given: Watched) -> _Handed:
 
 
 def _is_of_one_shape(one: _Handed, others: list[_Handed], evidence: Evidence) -> bool:
-    """True if the shape of what it is given is known, and no other of them has another."""
+    """True if the shape of what it is given is known, and no other of them has another.
+
+    And if the block before it was given the same: where it makes another, nothing can be added.
+    """
     shape = evidence.shape_before(one.given.module)
     known = {evidence.shape_before(other.given.module) for other in others} - {""}
-    return shape != "" and known == {shape}
+    around = _part_of(one.before, one.given.module)
+    first = next((name for name in evidence.modules if f"{name}.".startswith(around)), "")
+    return shape != "" and known == {shape} == {evidence.shape_before(first)}
+
+
+def _part_of(module: str, other: str) -> str:
+    """The largest part that a module is in, and another is not: ``"h.2."`` for that of ``h.3``."""
+    parts = module.split(".")
+    others = [*other.split("."), *parts]
+    same = next((i for i, part in enumerate(parts) if part != others[i]), len(parts))
+    return ".".join(parts[: same + 1]) + "."

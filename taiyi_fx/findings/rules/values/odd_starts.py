@@ -60,7 +60,9 @@ def _of_one_shape(evidence: Evidence) -> Iterator[Finding]:
     for one in evidence.of_each("ParameterRMS"):
         count = evidence.counts.get((one.module, one.quantity.partition(".")[2]), 0.0)
         if "weight" in one.quantity and count:
-            key = one.role, one.quantity, one.call, round(count)
+            # Blocks of other lengths have a norm where others have a convolution.
+            kind = evidence.kinds[one.module]
+            key = one.role, one.quantity, one.call, kind, round(count)
             groups.setdefault(key, []).append(one)
     for group in (group for group in groups.values() if len(group) > _FEW):
         sizes = [float(one.values[0]) for one in group]
@@ -81,7 +83,8 @@ def _biases(evidence: Evidence) -> Iterator[Finding]:
     groups: dict[object, list[Watched]] = {}
     for one in evidence.of_each("ParameterRMS"):
         if "bias" in one.quantity:
-            groups.setdefault((one.role, one.quantity, one.call), []).append(one)
+            key = one.role, one.quantity, one.call, evidence.kinds[one.module]
+            groups.setdefault(key, []).append(one)
     for group in (group for group in groups.values() if len(group) > _FEW):
         largest = max(group, key=lambda one: one.values[0])
         others = [float(one.values[0]) for one in group if one is not largest]

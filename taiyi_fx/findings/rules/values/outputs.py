@@ -54,7 +54,8 @@ def _zero_inputs(evidence: Evidence) -> Iterator[Finding]:
     place, given = evidence.modules, evidence.of_quantity("InputRMS")
     for one in given:
         before = [s for s in returned if place[s.module] < place[one.module]]
-        if ends(one.values == 0) and before and not ends(before[-1].values == 0):
+        is_zero = ends(one.values == 0) and not _is_given_more(one, evidence)
+        if is_zero and before and not ends(before[-1].values == 0):
             i = since(one.values == 0)
             text = (
                 f"step {one.steps[i]}: what {one.module!r} is given is exactly 0 from here on, "
@@ -62,6 +63,12 @@ def _zero_inputs(evidence: Evidence) -> Iterator[Finding]:
             )
             yield ZERO_OUTPUT.at(one, i, text, "above 0")
             return
+
+
+def _is_given_more(one: Watched, evidence: Evidence) -> bool:
+    """True if another call of the module is given something, as where a state begins at zero."""
+    every = (s for s in evidence.of_quantity("InputRMS") if s.name == one.name)
+    return any(s.values.any() for s in every)
 
 
 def wild_outputs(evidence: Evidence) -> Iterator[Finding]:

@@ -15,6 +15,8 @@ from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
 _ONE = 1.05
+_SIDES = 2
+"""Axes of a batch of rows: with more, some are tokens."""
 _MANY = 2.0
 _NEARLY, _KEPT = 1.5, 5.0
 """Directions that are next to one, and those that a module has to be given to have lost them."""
@@ -85,6 +87,14 @@ def _lost_at_once(evidence: Evidence) -> Iterator[Finding]:
                 break
 
 
+def _is_given_less(one: Watched, before: Watched | None, evidence: Evidence) -> bool:
+    """True for a module that is given other rows, of as many features, than the one before it."""
+    if before is None:
+        return False
+    shape, other = (evidence.shape_before(s.module).split("×") for s in (one, before))
+    return len(shape) == len(other) > _SIDES and shape[-1] == other[-1] and shape != other
+
+
 def _are_lost(few: Values, many: Values) -> bool:
     """True if many directions become next to one; at the first two numbers it may be fewer."""
     is_lost = (few <= _NEARLY).all() and (many >= _KEPT).all()
@@ -132,14 +142,21 @@ def _features(module: str, evidence: Evidence) -> float:
 
 
 def _without_variance(evidence: Evidence) -> Iterator[Finding]:
-    """The first module that returns the same for all rows, where one before or behind does not."""
+    """The first module that returns the same for all rows, where one before or behind does not.
+
+    Not in one of several calls, as the first one may be given a state of zeros; nor of a module
+    that is given some of the rows alone, as the token of a class, which begins as one for all.
+    """
     sizes = {s.module: median(s.values) for s in evidence.of_quantity("OutputRMS")}
     series = [s for s in evidence.of_quantity("ParticipationRatio") if sizes.get(s.module, 0.0) > 0]
     if all(np.isnan(s.values).any() for s in series):  # as of batches of one row
         return
-    for one in series:
+    varying = {s.name for s in series if not np.isnan(s.values).all()}
+    for before, one in pairwise([None, *series]):
+        assert one is not None
         is_same = len(one.values) >= _FEW and np.isnan(one.values).all()
-        if is_same and not _is_of_one_row(one.module, evidence):
+        is_meant = one.name in varying or _is_of_one_row(one.module, evidence)
+        if is_same and not is_meant and not _is_given_less(one, before, evidence):
             text = f"the output of {one.module!r} is the same for all rows of a batch"
             yield RANK_COLLAPSE.at(one, 0, text, "above 1")
             return

@@ -15,6 +15,9 @@ from taiyi_fx.findings.rules.values.inputs import is_given_the_batch
 
 _FEW = 3
 """Numbers in a row that are equal to the last bit: of other batches, not two are."""
+_ROUNDING = 1e-5
+"""The share by which sizes differ that are rounded otherwise: sines and cosines of one angle have a
+size of the root of a half together, whatever the angle is."""
 
 REPEATED_INPUT = Kind(
     "repeated_input",
@@ -62,7 +65,11 @@ def _period(steps: Steps) -> int:
 
 
 def _differ(steps: Steps, values: Values, period: int) -> bool:
-    """True if batches that are so many steps apart were different before."""
+    """True if batches that are so many steps apart were different before, beyond rounding."""
     known = dict(zip(steps.tolist(), values.tolist(), strict=True))
     later = ((value, known.get(step + period)) for step, value in known.items())
-    return any(other is not None and other != value for value, other in later)
+    return any(other is not None and _is_another(value, other) for value, other in later)
+
+
+def _is_another(value: float, other: float) -> bool:
+    return abs(value - other) > _ROUNDING * abs(value)

@@ -37,10 +37,10 @@ def saturated(evidence: Evidence) -> Iterator[Finding]:
     """Modules without parameters whose outputs nearly all have the largest size there is."""
     largest = {s.module: s for s in evidence.of_quantity("OutputAbsMax")}
     yield from _recurrent(evidence)
-    with_parameters = {s.module for s in evidence.series if s.direction == "parameter"}
+    with_parameters = {s.name for s in evidence.series if s.direction == "parameter"}
     for one in evidence.of_quantity("OutputRMS"):
         bound = largest.get(one.module)
-        if bound is None or one.module in with_parameters or len(bound.values) != len(one.values):
+        if bound is None or one.name in with_parameters or len(bound.values) != len(one.values):
             continue
         # A bound stays the same from step to step, as the largest of many numbers does not.
         is_bound = np.isclose(bound.values, bound.values[0], rtol=1e-3)

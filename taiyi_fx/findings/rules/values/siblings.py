@@ -6,7 +6,8 @@ module changes what it is given stays its own: those factors are compared, too.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +41,7 @@ _SIGMAS = 6.0
 _LITTLE = 0.4
 _MANY_SIGMAS = 20.0
 """Where siblings are all but equal, as what a dropout passes, a factor of 2.5 is one."""
+_SAME = 1e-5
 _SHARE = 0.6
 """The share of the steps at which it does."""
 OUTLIER = Kind(
@@ -73,7 +75,8 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
 
     Weights make outputs, and those make gradients.
     """
-    outputs = [*evidence.of_quantity("OutputRMS")]
+    every_output = evidence.of_quantity("OutputRMS")
+    outputs = [one for one in every_output if one.module not in evidence.returning_biases]
     # Gradients are made from the last module to the first.
     gradients = [*evidence.of_quantity("OutputGradRMS")][::-1]
     of_weights = [
@@ -84,13 +87,20 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
     ]
     inputs = [*evidence.of_quantity("InputRMS")]
     # Between norms a residual stream grows; what they return does not show it.
-    stream = [one for one in inputs if one.module in evidence.norms][1:]  # the first is of data
-    of_stream = [*beside_their_roles(made(stream), _FEW)]
-    ratios = (
+    plain = {s.module for s in _given_by_a_layer(outputs, inputs, evidence)}
+    # The first is of data.
+    stream = [s for s in inputs if s.module in evidence.norms and s.module not in plain][1:]
+    widths = {
+        name: own.sizes[0][1]
+        for name, own in evidence.attributes.items()
+        if [part for part, _ in own.sizes] == [""]
+    }
+    of_stream = [*beside_their_roles(_of_one_stream(stream, evidence), _FEW)]
+    ratios = [
         one
         for one in evidence.of_quantity("UpdateRatio.weight")
         if not evidence.began_at_zero(one.module)
-    )
+    ]
     # Of what began at nothing a factor is of any size, and what comes next is given a sum.
     apart = evidence.norms | evidence.beginning_at_zero
     every = (
@@ -98,9 +108,12 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
         (_in_roles(evidence.of_quantity("WeightSpectralNorm")), _Bounds()),
         (_in_roles(evidence.of_quantity("AttentionLogitMax")), _Bounds()),
         (made(outputs, apart), _Bounds(few=_FEW - 1)),
-        (handed_over(outputs, inputs, evidence.norms), _Bounds(of_equals=_LITTLE)),
         (
-            _of_plain(made(outputs, evidence.beginning_at_zero), evidence),
+            _of_many(handed_over(outputs, inputs, evidence.norms, widths)),
+            _Bounds(of_equals=_LITTLE),
+        ),
+        (
+            _of_many(_of_plain(made(outputs, evidence.beginning_at_zero), evidence)),
             _Bounds(of_equals=_LITTLE),
         ),
         (
@@ -113,7 +126,7 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
         (beside_values(evidence.gains, outputs, inputs), _Bounds(few=_FEW - 1)),
         (_of_branches(_within_chains(gradients), evidence), _Bounds()),
         (_in_roles(of_weights), _Bounds()),
-        (_in_roles(ratios), _Bounds()),
+        (_of_alike_sizes(ratios, evidence), _Bounds()),
     )
     told = set[str]()
     for found in (one for series, bounds in every for one in _among(evidence, series, bounds)):
@@ -122,10 +135,35 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
             yield found
 
 
+def _of_many(factors: Iterable[InRole]) -> Iterator[InRole]:
+    """Those of some steps: of few, all are equal by chance."""
+    return ((one, role) for one, role in factors if len(one.steps) >= STEPS)
+
+
+def _of_one_stream(stream: Sequence[Watched], evidence: Evidence) -> Iterator[InRole]:
+    """The factors from norm to norm, but where other rows come in, as a token of a class does."""
+    for before, one in pairwise(stream):
+        shapes = {evidence.shape_before(s.module) for s in (before, one)} - {""}
+        if len(shapes) < 2:
+            yield from made([before, one])
+
+
+def _given_by_a_layer(
+    outputs: Sequence[Watched], inputs: Sequence[Watched], evidence: Evidence
+) -> Iterator[Watched]:
+    """Those that are given what the layer before returns, as a batch norm is by a convolution."""
+    given = {one.module: one for one in inputs}
+    for before, one in pairwise(outputs):
+        if one.module in given and not evidence.is_vector(before.name):
+            returned, own = at_common_steps([before, given[one.module]])
+            if len(own.steps) and np.allclose(own.values, returned.values, rtol=_SAME, atol=0):
+                yield own
+
+
 def _of_plain(factors: Iterable[InRole], evidence: Evidence) -> Iterator[InRole]:
     """Those of modules without weights, such as dropout: a norm makes of anything the same."""
     for one, role in factors:
-        if one.module.partition("@")[0] not in evidence.weights and len(one.steps) >= STEPS:
+        if one.module.partition("@")[0] not in evidence.weights:
             yield one, role
 
 
@@ -148,6 +186,27 @@ def _of_branches(series: Iterable[Watched], evidence: Evidence) -> Iterator[InRo
     """In roles, but those of branches that began at nothing by themselves."""
     for one in series:
         yield one, f"{one.role} in branches" if one.module in evidence.in_branches else one.role
+
+
+def _of_alike_sizes(ratios: Sequence[Watched], evidence: Evidence) -> Iterator[InRole]:
+    """Those of weights that began as large as their siblings, within a factor of ten.
+
+    Adam's steps are as large for all weights: beside a larger weight they are a smaller share, as
+    in SIREN's first layer, which begins 40 times as large as the others.
+    """
+    sizes = {
+        one.module: float(one.values[0])
+        for one in evidence.of_quantity("ParameterRMS.weight")
+        if one.values[0] > 0
+    }
+    usual: dict[str, list[float]] = {}
+    for one in ratios:
+        if one.module in sizes:
+            usual.setdefault(one.role, []).append(sizes[one.module])
+    for one in ratios:
+        size = sizes.get(one.module)
+        if size is None or abs(np.log10(size / median(usual[one.role]))) < 1:
+            yield one, one.role
 
 
 def _in_roles(series: Iterable[Watched]) -> Iterator[InRole]:

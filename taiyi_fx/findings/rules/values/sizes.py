@@ -16,6 +16,8 @@ from taiyi_fx.findings.kind import Kind
 _LARGE = 5.0
 _GAIN = 20.0
 """Of a gain or an embedding, whose own size is that of what it gives: trained ones are larger."""
+_PASSES = 3.0
+"""The factor by which a usual matrix makes what passes it larger at most."""
 BIAS = 8.0
 """Of a bias: those before a gate begin at the logarithm of rare odds, as focal loss begins at -4.6,
 and Mamba's step sizes at -2.3 to -6.9."""
@@ -44,7 +46,10 @@ _DRAWN = (
 def wild_parameters(evidence: Evidence) -> Iterator[Finding]:
     """Parameters whose elements began far too large or too small."""
     outputs = {s.module: median(s.values) for s in evidence.of_quantity("OutputRMS")}
+    given = {s.module: median(s.values) for s in evidence.of_quantity("InputRMS")}
     for one in evidence.of_each("ParameterRMS"):
+        if _is_scaled_down(one, given, outputs, evidence):
+            continue
         if _is_large_matrix(one, outputs, evidence):
             gain = float(one.values[0]) * _count(one, evidence) ** 0.25
             text = (
@@ -109,6 +114,19 @@ def _inputs(one: Watched, evidence: Evidence) -> int:
     own = evidence.attributes.get(one.name)
     width = own.features[0] if own and one.quantity.endswith(".weight") else 0
     return width if width >= _WIDTH else 0
+
+
+def _is_scaled_down(
+    one: Watched, given: Mapping[str, float], outputs: Mapping[str, float], evidence: Evidence
+) -> bool:
+    """True for a large weight whose module makes what passes it no larger.
+
+    As where its forward scales the weight down, by which it learns more slowly: the mapping of
+    StyleGAN has weights of 100 that are multiplied by 0.01 (arXiv 1710.10196).
+    """
+    before, after = given.get(one.module, 0.0), outputs.get(one.module, np.inf)
+    is_matrix = "weight" in one.quantity and not evidence.is_vector(one.module)
+    return is_matrix and one.values[0] >= _LARGE and 0 < after <= _PASSES * before
 
 
 def _limit(name: str, *, is_gain: bool) -> float:

@@ -99,7 +99,9 @@ def _beyond_all(step: _Step, times: float, evidence: Evidence) -> Iterator[Findi
     bound = _sum(parts)
     step = step._replace(given=given)
     i = step.jumps(bound, times) if len(bound) >= _FIRST else None
-    if i is not None:
+    shapes = {evidence.shape_before(module) for module in (step.before, given.module)} - {""}
+    # What has other rows, as a token of a class that is put before all others, is another stream.
+    if i is not None and len(shapes) < 2:
         text = (
             f"the root mean square of what {given.module!r} is given is {given.values[i]:.3g}, "
             f"where what {step.before!r} is given {named} {bound[i]:.3g} at most"

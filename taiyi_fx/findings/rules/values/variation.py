@@ -18,6 +18,8 @@ _ALIKE, _MUCH = 1e-4, 1e-2
 """The share of the mean square that is variance: rows within a percent of each other, and rows that
 a module makes alike by itself."""
 _FEW = 2
+_GROWN = 3.0
+"""The factor by which a share has grown that is to become more."""
 _MOSTLY = 0.9
 """The size of a bias beside what its module returns."""
 _OF_DATA = (
@@ -39,7 +41,9 @@ def alike_rows(evidence: Evidence) -> Iterator[Finding]:
         share = median(one.values)
         if len(one.values) < _FEW or not np.isfinite(share) or one.name in offset:
             continue
-        is_alike = bool((one.values <= _ALIKE).all()) and share > 0
+        # Behind branches that begin at next to nothing a token of a class is one for all at first.
+        is_growing = one.values[-1] > _GROWN * one.values[0]
+        is_alike = bool((one.values <= _ALIKE).all()) and share > 0 and not is_growing
         is_first = before is None and is_given_the_batch(one.module, evidence)
         if is_alike and (is_first or (before is not None and before >= _MUCH)):
             text = (

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.findings import LossGraph
 from taiyi_fx.findings.rules.gradients.gradients import changed_gradients
 from tests.findings.given import evidence
 
@@ -43,6 +44,14 @@ def test_one_that_is_turned_round_or_scaled_is_named(known, words):
 )
 def test_a_factor_of_all_and_a_weight_that_others_share_are_none(known):
     assert [*changed_gradients(known)] == []
+
+
+def test_a_weight_that_the_loss_uses_in_several_ways_is_passed_over():
+    """As all are where the loss has a derivative in it."""
+    known = of({"h.2": -1.0})
+    assert len([*changed_gradients(known)]) == 1
+    graph = LossGraph(several_ways=frozenset(["h.2"]))
+    assert [*changed_gradients(replace(known, loss_graphs={"loss": graph}))] == []
 
 
 def test_the_gradients_of_a_closure_that_lbfgs_calls_again_are_passed_over():

@@ -175,3 +175,38 @@ def test_a_spike_above_where_the_loss_began_is_a_warning():
 def test_a_loss_that_begins_at_a_guess_has_to_fall_well_below_it(end, is_told):
     found = [*plateau(of_ten(TEN * np.linspace(1.01, end, 200)))]
     assert bool(found) == is_told
+
+
+def test_a_loss_that_falls_slowly_to_the_end_is_a_note():
+    slow = of_ten(TEN * (1.01 - 0.03 * np.arange(200) / 200) + 0.01 * RANDOM)
+    assert [one.severity for one in plateau(slow)] == ["note"]
+    ended = of_ten(TEN + 0.07 * np.exp(-np.arange(200) / 10) + 0.01 * RANDOM)
+    assert [one.severity for one in plateau(ended)] == ["warning"]
+
+
+@pytest.mark.parametrize(("ratio", "severity"), [(1e-4, "note"), (4e-4, "warning")])
+def test_a_loss_has_to_fall_once_weights_have_moved(ratio, severity):
+    """By RAdam's first steps, or in a warm-up, they move by a percent."""
+    numbers = {("", "loss"): TEN + 0.01 * RANDOM}
+    numbers |= {(f"h.{i}", "UpdateRatio.weight"): np.full(200, ratio) for i in range(3)}
+    (found,) = plateau(replace(evidence(numbers), classes={"loss": 10}))
+    assert found.severity == severity
+    assert ("2.0% of their size" in found.text) == (severity == "note")
+
+
+def test_a_spike_at_the_latest_batch_alone_is_a_note():
+    """As where the last batch of an epoch is a single sample."""
+    values = 0.7 + 1.6 * np.exp(-np.arange(120) / 10) + 0.1 * np.sin(np.arange(120))
+    numbers = {("", "loss"): np.append(values, 3.2)}
+    assert [one.severity for one in spikes(evidence(numbers))] == ["note"]
+    numbers = {("", "loss"): np.append(values, [3.2, 0.7])}
+    assert [one.severity for one in spikes(evidence(numbers))] == ["warning"]
+
+
+@pytest.mark.parametrize(("names", "is_told"), [(("loss_d", "loss_g"), False), (("loss",), True)])
+def test_the_losses_of_players_may_rise(names, is_told):
+    """As that of a DCGAN's generator, while its judge learns."""
+    rises = np.where(np.arange(100) < 40, 0.8, 3.0) + NOISE
+    known = evidence({("", name): rises for name in names})
+    assert bool([*divergence(known)]) == is_told
+    assert ("warning" in [one.severity for one in spikes(known)]) == is_told

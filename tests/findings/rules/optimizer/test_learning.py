@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from taiyi_fx.findings import GroupSettings
 from taiyi_fx.findings.rules.gradients.missing import missing_gradients
 from taiyi_fx.findings.rules.optimizer.learning import no_update, zero_gradients
 from tests.findings.given import evidence
@@ -72,6 +73,18 @@ def test_where_all_stop_long_before_the_end_it_is_the_optimizer():
     assert (found.module, found.step) == ("", 5)
     numbers["h.0", "WeightNorm"] = MOVES
     assert "" not in [found.module for found in no_update(evidence(numbers))]
+
+
+def test_lbfgs_ends_by_itself():
+    moves = np.minimum(MOVES, MOVES[12])
+    numbers = {(name, "WeightNorm"): moves for name in NAMES}
+    numbers |= {(name, "WeightGradNorm"): 1e-6 for name in NAMES}
+    severities = {}
+    for rule in ("sgd", "lbfgs"):
+        group = GroupSettings((), 0.0, False, rule)
+        (found,) = no_update(replace(evidence(numbers), group_settings=[group]))
+        severities[rule] = found.severity
+    assert severities == {"sgd": "alert", "lbfgs": "note"}
 
 
 def test_gradients_that_are_all_zero_are_the_model_s():
@@ -155,3 +168,12 @@ def test_a_weight_that_an_optimizer_had_until_a_step_is_named_with_it():
     numbers["h.2", "WeightGradNorm"] = np.where(np.arange(40) < 20, 0.5, 0.0)
     assert [*no_update(replace(evidence(numbers), left_out=frozenset({"h.2"})))] == []
     assert [*no_update(evidence(numbers))] == []
+
+
+@pytest.mark.parametrize(("gradient", "count"), [(1e-9, 0), (1e-3, 1)])
+def test_a_gradient_of_rounding_alone_moves_nothing(gradient, count):
+    """As of the last bias of a judge by the hinge loss, while all are within the margin."""
+    numbers = {(name, "WeightNorm"): MOVES for name in NAMES}
+    numbers |= {(name, "WeightGradNorm"): 0.5 for name in NAMES}
+    numbers |= {("h.4", "ParameterGradNorm.bias"): gradient, ("h.4", "UpdateRatio.bias"): 0.0}
+    assert len([*no_update(evidence(numbers))]) == count

@@ -174,6 +174,19 @@ def test_one_branch_whose_steps_are_not_those_of_others_is_odd():
     assert found.module == "h.2.branch"
 
 
+@pytest.mark.parametrize(("gain", "is_told"), [(1e-6, False), (1e-2, True)])
+def test_steps_of_gains_are_compared_with_those_of_gains(gain, is_told):
+    numbers = {}
+    for i in range(4):
+        for name, size, count in ((f"h.{i}.fc", 0.1, 4096), (f"h.{i}.bn", 1.0, 64)):
+            numbers[name, "WeightNorm"] = size * count**0.5
+            numbers[name, "ParameterNorm.weight"] = size * count**0.5
+            numbers[name, "ParameterRMS.weight"] = size
+            numbers[name, "UpdateRatio.weight"] = 1e-3 if name.endswith("fc") else 1e-6
+    numbers["h.2.bn", "UpdateRatio.weight"] = gain
+    assert [one.module for one in odd_steps(evidence(numbers))] == ["h.2.bn"] * is_told
+
+
 def test_steps_that_are_large_of_all_sooner_or_later_are_the_optimizer_s():
     numbers = {(name, "WeightNorm"): 1.0 for name in "abcd"}
     for i, name in enumerate("abcd"):
@@ -260,3 +273,23 @@ def test_steps_that_are_small_by_the_learning_rate_alone_are_not_said_to_be_cut(
     assert "track" not in found.text
     (found,) = step_sizes(replace(known, groups={f"h.{i}": (0, 1e-6) for i in range(4)}))
     assert "make steps 1e+03 times as large" in found.text
+
+
+def of_sizes(last, **sizes):
+    numbers = {(name, "UpdateRatio.weight"): 1e-4 for name in "abc"}
+    numbers |= {(name, "ParameterRMS.weight"): 0.2 for name in "abc"}
+    numbers |= {("head", "UpdateRatio.weight"): last, ("head", "ParameterRMS.weight"): 0.01}
+    numbers |= {(name, "ParameterRMS.gamma"): size for name, size in sizes.items()}
+    numbers |= {(name, "ParameterNorm.gamma"): 8 * size for name, size in sizes.items()}
+    numbers |= {("a", "WeightNorm"): 20.0}
+    return [one.module for one in odd_steps(evidence(numbers))]
+
+
+@pytest.mark.parametrize(("ratio", "is_told"), [(0.05, False), (2.0, True)])
+def test_a_head_of_tiny_elements_is_to_grow(ratio, is_told):
+    assert of_sizes(ratio) == ["head"] * is_told
+
+
+@pytest.mark.parametrize(("size", "is_told"), [(1e-6, False), (1.0, True)])
+def test_behind_gains_of_next_to_nothing_steps_are_small(size, is_told):
+    assert of_sizes(1e-9, scale=size) == ["head"] * is_told

@@ -1,7 +1,11 @@
 """Running statistics that do not follow."""
 
-import numpy as np
+from dataclasses import replace
 
+import numpy as np
+import pytest
+
+from taiyi_fx.findings import LayerSettings
 from taiyi_fx.findings.rules.structure.batch_norm import stale_statistics
 from tests.findings.given import evidence
 
@@ -42,3 +46,12 @@ def test_running_statistics_that_are_not_finite_any_more_are_an_alert():
 def test_what_never_was_finite_and_what_is_again_are_none():
     for values in (np.nan * np.ones(40), np.where(np.arange(40) == 25, np.nan, 0.1)):
         assert [*stale_statistics(evidence({("bn", "MeanTID"): values}))] == []
+
+
+@pytest.mark.parametrize(
+    ("momentum", "size", "is_told"), [(0.1, 0.1, False), (0.1, 1.0, True), (0.0, 0.1, True)]
+)
+def test_a_variance_of_1_takes_long_to_come_down_to_a_small_one(momentum, size, is_told):
+    known = evidence({("bn", "VarTID"): 0.9 - N / 600, ("bn", "InputRMS"): size + 0 * N})
+    known = replace(known, settings={"bn": LayerSettings(momentum=momentum)})
+    assert len([*stale_statistics(known)]) == is_told

@@ -57,6 +57,13 @@ def test_functions_tell_it_where_something_is_made_of_what_the_last_module_retur
     assert [found.module for found in missing_residuals(known)] == modules
 
 
+def test_a_block_that_makes_another_shape_can_add_nothing():
+    """As the first of each stage of a MobileNet, behind which all are given one shape."""
+    shapes = {"h.2.norm": "8×32"}
+    known = stream([2], shape=lambda module: shapes.get(module, "8×16"))
+    assert [*missing_residuals(known)] == []
+
+
 @pytest.mark.parametrize("lacking", [(), (1, 2), (0, 1, 2, 3, 4)], ids=["none", "two", "all"])
 def test_blocks_that_are_built_so_are_none(lacking):
     assert [*missing_residuals(stream(lacking))] == []

@@ -1,8 +1,11 @@
 """Weights that begin at nothing among siblings that do not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from taiyi_fx.findings import Attributes
 from taiyi_fx.findings.rules.values.odd_starts import odd_starts
 from tests.findings.given import evidence
 
@@ -74,3 +77,16 @@ def test_a_bias_far_from_nothing_is_named_where_others_begin_near_it():
     for one in (0.5, 0.1):
         assert [*odd_starts(evidence(names | {("h.2.up", "ParameterRMS.bias"): one}))] == []
     assert [*odd_starts(evidence(dict.fromkeys(names, 5.0)))] == []
+
+
+def test_weights_are_compared_with_those_of_modules_of_one_class():
+    """In MobileNet's first block a convolution stands where other blocks have a norm."""
+    sizes = (1.0, 0.1, 1.0, 1.0, 1.0)
+    numbers = {(name, "ParameterRMS.weight"): x for name, x in zip(NAMES, sizes, strict=False)}
+    numbers |= {(name, "WeightNorm"): 9 * x for name, x in zip(NAMES, sizes, strict=False)}
+    numbers |= {(name, "ParameterRMS.bias"): x for name, x in zip(NAMES, sizes, strict=False)}
+    numbers |= {(NAMES[1], "ParameterRMS.bias"): 20.0}
+    known = evidence(numbers)
+    assert [found.module for found in odd_starts(known)] == [NAMES[1]]
+    kinds = {name: Attributes("Conv2d" if name == NAMES[1] else "Norm", {}) for name in NAMES}
+    assert [*odd_starts(replace(known, attributes=kinds))] == []

@@ -1,6 +1,7 @@
 """Modules that compute nothing, or numbers of a wild size."""
 
 import numpy as np
+import pytest
 
 from taiyi_fx.findings.rules.values.outputs import wild_between, wild_outputs, zero_outputs
 from tests.findings.given import evidence
@@ -67,3 +68,11 @@ def test_a_module_that_is_given_nothing_though_something_is_returned_before_it_i
     assert (found.kind, found.module) == ("zero_output", "b")
     assert "though 'a' before it returns 1" in found.text
     assert [*zero_outputs(evidence({("b", "InputRMS"): 0.0, ("b", "OutputRMS"): 0.5}))] == []
+
+
+@pytest.mark.parametrize(("later", "count"), [(1.0, 0), (0.0, 1)])
+def test_a_state_that_begins_at_zero_is_given_something_in_later_calls(later, count):
+    numbers = {("enter", "OutputRMS"): 1.0, ("enter", "InputRMS"): 1.0}
+    numbers |= {("cell", "InputRMS"): 0.0, ("cell", "OutputRMS"): 0.5}
+    numbers |= {("cell@1", "InputRMS"): later, ("cell@1", "OutputRMS"): 0.5}
+    assert len([*zero_outputs(evidence(numbers))]) == count

@@ -1,5 +1,7 @@
 """Outputs that lie along one direction."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -172,3 +174,25 @@ def test_fewer_directions_may_be_lost_at_the_first_numbers(ratios, is_lost):
     numbers |= {(f"h.{i}.up", "ParameterNorm.bias"): 4.0 for i in range(4)}
     numbers |= {(f"h.{i}.up", "ParameterRMS.bias"): 1.0 for i in range(4)}
     assert bool([*rank_collapses(evidence(numbers))]) == is_lost
+
+
+def of_the_same(shapes, calls=()):
+    """Modules of which one returns the same for all rows, with the shapes of what they are given."""
+    numbers = {(name, "ParticipationRatio"): 3.0 for name in ("norm", "mlp", *calls)}
+    numbers |= {("q", "ParticipationRatio"): np.nan, ("q", "OutputRMS"): 1.0}
+    numbers |= {(name, "OutputRMS"): 1.0 for name in ("norm", "mlp", *calls)}
+    known = evidence({("norm", "OutputRMS"): 1.0, ("norm", "ParticipationRatio"): 3.0} | numbers)
+    known = replace(known, shape_before=lambda module: shapes.get(module, ""))
+    return [one.module for one in rank_collapses(known)]
+
+
+def test_a_token_of_a_class_begins_as_one_for_all_samples():
+    shapes = dict.fromkeys(("norm", "mlp", "q"), "8×17×48")
+    assert of_the_same(shapes) == ["q"]
+    assert of_the_same({}) == ["q"]
+    for shape in ("8×1×48", "1×1×48"):
+        assert of_the_same({name: shape if name == "q" else "8×17×48" for name in shapes}) == []
+
+
+def test_the_first_call_may_be_given_a_state_of_zeros():
+    assert of_the_same({}, calls=["q@1"]) == []

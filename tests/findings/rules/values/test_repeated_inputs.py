@@ -36,8 +36,15 @@ def test_indices_are_known_by_their_mean_and_deviation():
 
 @pytest.mark.parametrize(
     "values",
-    [DRAWN, np.ones(40), same_from(38), np.resize(DRAWN[:4], 40), 1 - 1e-9 * np.arange(40)],
-    ids=["drawn", "the whole data set", "twice", "in order", "nearly"],
+    [
+        DRAWN,
+        np.ones(40),
+        same_from(38),
+        np.resize(DRAWN[:4], 40),
+        1 - 1e-9 * np.arange(40),
+        same_from(25, 0.5**0.5 + 1e-7 * DRAWN),
+    ],
+    ids=["drawn", "the whole data set", "twice", "in order", "nearly", "but for rounding"],
 )
 def test_others_are_none(values):
     assert found_for(values) == []

@@ -53,3 +53,13 @@ def test_one_that_comes_to_it_or_has_no_such_bound_is_none():
     for largest in (np.linspace(0.5, 1, 40), 1.7):
         assert recurrent(largest) == []
     assert recurrent(1.0, steps=range(100, 140)) == []
+
+
+def test_a_later_call_of_a_layer_with_parameters_has_no_bound_either():
+    numbers = {
+        (name, quantity): 4.6
+        for name in ("head", "head@1")
+        for quantity in ("OutputRMS", "OutputAbsMax")
+    }
+    assert [*saturated(evidence(numbers))] != []
+    assert [*saturated(evidence({**numbers, ("head", "WeightNorm"): 1.0}))] == []

@@ -214,3 +214,40 @@ def test_a_spectral_norm_that_is_far_from_its_siblings_is_named():
     assert [*outliers(evidence(numbers))] == []
     (found,) = outliers(evidence({**numbers, ("h.2.fc", "WeightSpectralNorm"): 90.0}))
     assert (found.module, found.quantity) == ("h.2.fc", "WeightSpectralNorm")
+
+
+@pytest.mark.parametrize(("size", "is_told"), [(0.3, False), (0.01, True)])
+def test_steps_beside_a_weight_that_begins_far_larger_are_of_another_share(size, is_told):
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): 1e-2 + i / 1e4 for i in range(6)}
+    numbers |= {(f"h.{i}", "ParameterRMS.weight"): 0.007 for i in range(6)}
+    numbers |= {("h.0", "UpdateRatio.weight"): 3e-4, ("h.0", "ParameterRMS.weight"): size}
+    assert [one.module for one in outliers(evidence(numbers))] == ["h.0"] * is_told
+
+
+@pytest.mark.parametrize(("factor", "is_told"), [(1.0, False), (1.001, True)])
+def test_a_norm_behind_a_layer_is_given_no_residual_stream(factor, is_told):
+    """As a batch norm is given what a convolution returns, of any size."""
+    numbers = {}
+    for i in range(8):
+        size = 0.1 if i == 5 else 1.0
+        numbers |= {(f"h.{i}.conv", "OutputRMS"): size, (f"h.{i}.norm", "InputRMS"): factor * size}
+        numbers |= {(f"h.{i}.conv", "InputRMS"): 1.0, (f"h.{i}.norm", "OutputRMS"): 1.0}
+        numbers[f"h.{i}.conv", "ParameterRMS.weight"] = 0.1
+        numbers[f"h.{i}.conv", "WeightNorm"] = 10.0
+        numbers[f"h.{i}.norm", "ParameterRMS.weight"] = 1.0
+        numbers[f"h.{i}.norm", "WeightNorm"] = 8.0
+    found = [one for one in outliers(evidence(numbers)) if "InputRMS" in one.text]
+    assert bool([one for one in found if one.module == "h.5.norm"]) == is_told
+
+
+@pytest.mark.parametrize(("taken", "is_told"), [(40, False), (16, True)])
+def test_a_layer_that_is_given_more_features_is_given_others_beside_them(taken, is_told):
+    """As in NeRF, where the place itself is put beside what is made of it."""
+    numbers, kinds = {}, {}
+    for i in range(6):
+        numbers[f"pts.{i}", "OutputRMS"] = 1.0
+        numbers[f"pts.{i}", "InputRMS"] = 4.5 if i == 3 else 0.7
+        shape = (16, taken if i == 3 else 16)
+        kinds[f"pts.{i}"] = Attributes("Linear", {}, sizes=(("", shape),))
+    known = replace(evidence(numbers), attributes=kinds)
+    assert [one.module for one in outliers(known)] == ["pts.3"] * is_told

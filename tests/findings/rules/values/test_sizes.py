@@ -117,3 +117,13 @@ def test_matrices_that_are_all_drawn_too_wide_are_told_together():
 )
 def test_matrices_that_are_scaled_within_of_few_inputs_or_few_are_none(known):
     assert [*wild_parameters(known)] == []
+
+
+@pytest.mark.parametrize(("returned", "is_told"), [(1.0, False), (100.0, True)])
+def test_a_large_weight_that_the_forward_scales_down_is_none(returned, is_told):
+    """As of StyleGAN's mapping, which learns a hundredth as fast so."""
+    numbers = {(name, "ParameterRMS.weight"): 0.1 for name in "abc"}
+    numbers |= {(name, "ParameterNorm.weight"): 6.4 for name in "abc"}
+    numbers |= {("b", "ParameterRMS.weight"): 100.0, ("b", "ParameterNorm.weight"): 6400.0}
+    numbers |= {("b", "InputRMS"): 1.0, ("b", "OutputRMS"): returned}
+    assert [one.module for one in wild_parameters(evidence(numbers))] == ["b"] * is_told

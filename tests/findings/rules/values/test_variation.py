@@ -75,3 +75,19 @@ def test_one_index_alone_is_told_beside_positions():
 )
 def test_indices_that_differ_are_none(found):
     assert found == []
+
+
+def test_rows_that_come_apart_are_none():
+    """As those of a token of a class, behind branches that begin at next to nothing."""
+    numbers = {(name, "OutputVariation"): np.full(5, 0.2) for name in NAMES}
+    numbers["3", "OutputVariation"] = 1e-6 * 2.0 ** np.arange(5)
+    assert [*alike_rows(evidence(numbers))] == []
+
+
+@pytest.mark.parametrize(("bias", "count"), [(4.6, 0), (0.1, 1)])
+def test_a_head_that_begins_with_a_prior_returns_that(bias, count):
+    """As a detector's, whose bias says that objects are rare."""
+    numbers = {(name, "OutputVariation"): np.full(5, 0.2) for name in NAMES}
+    numbers |= {("3", "OutputVariation"): np.full(5, 1e-7), ("3", "OutputRMS"): np.full(5, 4.6)}
+    numbers |= {("3", "ParameterRMS.bias"): np.full(5, bias)}
+    assert len([*alike_rows(evidence(numbers))]) == count

@@ -1,0 +1,48 @@
+"""Weights that a loss uses in several ways, as that of a derivative does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from taiyi_fx.findings.facts.autograd import Uses, name_of
+
+_TURNS = ("T", "Transpose", "Permute")
+_KEEPS = ("ToCopy", "View", "Reshape", "UnsafeView", "Expand", "Alias", "Clone", "Unsqueeze")
+_SIDES = 2
+"""Axes of a matrix: gains and biases are of one."""
+
+Way = tuple[str, int, bool]
+"""The function that takes a weight, the place of the operand, and True if it is transposed."""
+
+
+def used_in_several_ways(uses: Uses, parameters: Mapping[int, str]) -> frozenset[str]:
+    """The modules whose weight is used otherwise than by the function of their forward alone.
+
+    The layers of a model whose loss has a derivative with respect to the input in it
+    (``create_graph=True``) are: the way back multiplies by the weight as well. So is a weight in a
+    penalty, or one that is an embedding elsewhere. Its gradient is more than what its layer makes.
+
+    Args:
+        uses: The graph of the loss.
+        parameters: The module of each parameter, by the parameter's id.
+    """
+    found = set[str]()
+    for node in uses.nodes:
+        weight = getattr(node, "variable", None)
+        name = parameters.get(id(weight), "")
+        is_matrix = name and weight is not None and weight.dim() >= _SIDES
+        if is_matrix and len({*_ways(uses, node)}) > 1:
+            found.add(name)
+    return frozenset(found)
+
+
+def _ways(uses: Uses, node: Any, *, is_turned: bool = False) -> Iterator[Way]:
+    for user, place in uses.users[id(node)]:
+        if name_of(user) in _TURNS:
+            yield from _ways(uses, user, is_turned=not is_turned)
+        elif name_of(user) in _KEEPS:
+            yield from _ways(uses, user, is_turned=is_turned)
+        else:
+            # "ConvolutionBackwardBackward0" is another function than "ConvolutionBackward0".
+            yield user.name(), place, is_turned
