@@ -84,7 +84,7 @@ def step_counts_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dic
         state = getattr(optimizer, "state", {})
         for parameter in (p for group in optimizer.param_groups for p in group["params"]):
             own = state.get(parameter) or {"step": 0}
-            count = own.get("step")  # Lion, as it is mostly written, counts none
+            count: Any = own.get("step")  # Lion, as it is mostly written, counts none
             is_here = getattr(getattr(count, "device", None), "type", "") == "cpu"
             if isinstance(count, (int, float)) or (is_here and count.numel() == 1):
                 counts[id(parameter)] = int(count)
