@@ -35,7 +35,7 @@ class Quickstart(nn.Module):
         return self.linear_relu_stack(self.flatten(x))
 
 
-@sound({}, {"size": 10, "width": 10}, {"size": 1, "rate": 1e-3}, {"size": 64, "width": 64})
+@sound({}, {"size": 1, "rate": 1e-3}, {"size": 64, "width": 64})
 def quickstart(size: int = 64, width: int = 512, rate: float = 1e-2) -> Iterator[Monitor]:
     """Torch's quickstart: plain SGD, a test after each epoch; also of single samples."""
     x, y = digits()

@@ -170,8 +170,8 @@ class VqVae(nn.Module):
         return self.decoder(quantized), loss
 
 
-@sound({}, {"decay": 0.99}, {"codes": 32, "width": 16})
-def vq_vae(decay: float = 0.0, codes: int = 64, width: int = 16) -> Iterator[Monitor]:
+@sound({})
+def vq_vae(decay: float = 0.99, codes: int = 64, width: int = 16) -> Iterator[Monitor]:
     """A codebook that learns by its loss, or by a moving average of what chose it."""
     x = patches()[:, :, ::2, ::2] - 0.5
     model: Any = VqVae(width, codes, decay)

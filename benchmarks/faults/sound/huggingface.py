@@ -127,6 +127,7 @@ def bert_of_which_the_first_layers_are_frozen() -> Iterator[Monitor]:
     )
     bert: Any = model.bert
     for parameter in [*bert.embeddings.parameters(), *bert.encoder.layer[0].parameters()]:
+        parameter.data.add_(0.02 * torch.randn_like(parameter))  # as those of a checkpoint are
         parameter.requires_grad_(False)
     groups = [
         {"params": list(layer.parameters()), "lr": 1e-3 * 0.8 ** (4 - i)}

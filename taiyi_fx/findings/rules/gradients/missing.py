@@ -57,7 +57,8 @@ def missing_gradients(evidence: Evidence) -> Iterator[Finding]:
     yield from _detached(cut, evidence)
     yield from _cut_off_later(evidence)
     yield from _frozen_alone(lacking, evidence)
-    odd = [*_odd_ones(lacking, evidence)]
+    ends = {s.module for s in cut if _is_last_of_its_role(s, evidence)}
+    odd = [*_odd_ones([s for s in lacking if s.module not in ends], evidence)]
     yield from odd
     told = {found.module for found in odd}
     yield from _never_called([s for s in lacking if s.module not in told], evidence)
@@ -93,11 +94,26 @@ def _detached(cut: list[Watched], evidence: Evidence) -> Iterator[Finding]:
     at_end = [s for s in cut if place[s.module] > end]
     if at_end and evidence.weight_gradients:
         yield from _without_loss(at_end, evidence)
-    if before:
+    last = [s for s in before if _is_last_of_its_role(s, evidence)]
+    if last and len(last) == len(before):
+        yield from _without_loss(last, evidence)
+    elif before:
         site, others = before[-1], before[:-1]
         text = f"no gradient reaches {site.module!r}, though it is computed with"
         text += f", nor {names_of(others)} before it" if others else ""
         yield DETACHED.at(site, 0, text, "a gradient, as those behind it have")
+
+
+def _is_last_of_its_role(s: Watched, evidence: Evidence) -> bool:
+    """True for the last of several whose others all have a gradient, as of what each block hands
+    on to the next one.
+    """
+    others = [name for name, one in evidence.weight_gradients.items() if one.role == s.role]
+    place = evidence.modules
+    return (
+        "*" in s.role
+        and max((place[name] for name in others), default=place[s.module]) < (place[s.module])
+    )
 
 
 def _without_loss(at_end: list[Watched], evidence: Evidence) -> Iterator[Finding]:

@@ -76,10 +76,19 @@ def odd_steps(evidence: Evidence) -> Iterator[Finding]:
         middle = median(sizes) if len(sizes) >= _FEW else np.nan
         known = zip(series, sizes, strict=True)
         odd = [s for s, size in known if abs(size - middle) >= _POWERS]
-        if evidence.has_layer_scales:  # behind which gradients are next to nothing
-            odd = [s for s in odd if median(_finite(s)) > np.power(10.0, middle)]
+        usual = np.power(10.0, middle)
+        odd = [s for s in odd if median(_finite(s)) > usual or not _may_be_small(s, evidence)]
         for one, name in in_blocks(odd, evidence.weights):
-            yield _odd(one, name, float(np.power(10.0, middle)), evidence)
+            yield _odd(one, name, float(usual), evidence)
+
+
+def _may_be_small(s: Watched, evidence: Evidence) -> bool:
+    """True behind scales of layers, where gradients are next to nothing, and for gains, which a
+    norm behind them may divide away channel by channel.
+    """
+    is_counted = (s.module, "weight") in evidence.counts
+    is_gain = s.name in evidence.norms or (is_counted and evidence.is_vector(s.module))
+    return evidence.has_layer_scales or is_gain
 
 
 def _alike(evidence: Evidence) -> Iterator[list[Watched]]:

@@ -77,8 +77,8 @@ def _lost_at_once(evidence: Evidence) -> Iterator[Finding]:
     for group in groups.values():
         for before, one in pairwise(group if len(group) > _FEW else ()):
             few, many = one.values[:_SOON], before.values[:_SOON]
-            is_other = before.name != one.name and _features(one.module, evidence) >= _KEPT
-            if is_other and _are_lost(few, many):
+            features = _features(one.module, evidence)
+            if before.name != one.name and _are_lost(few, many, features):
                 text = (
                     f"the output of {one.module!r} varies along {few[0]:.3g} directions, that of "
                     f"{before.module!r} before it along {many[0]:.3g}"
@@ -95,10 +95,13 @@ def _is_given_less(one: Watched, before: Watched | None, evidence: Evidence) -> 
     return len(shape) == len(other) > _SIDES and shape[-1] == other[-1] and shape != other
 
 
-def _are_lost(few: Values, many: Values) -> bool:
-    """True if many directions become next to one; at the first two numbers it may be fewer."""
-    is_lost = (few <= _NEARLY).all() and (many >= _KEPT).all()
+def _are_lost(few: Values, many: Values, features: float) -> bool:
+    """True if many directions become next to one; at the first two numbers it may be fewer, if
+    there are many features.
+    """
+    is_lost = features >= _KEPT and (few <= _NEARLY).all() and (many >= _KEPT).all()
     is_at_first = (few[:_FEW] <= _ONLY).all() and (many[:_FEW] >= _SEVERAL).all()
+    is_at_first = is_at_first and features >= 2 * _KEPT
     return len(few) >= _FEW and bool(is_lost or is_at_first)
 
 
@@ -129,8 +132,11 @@ def _varies_elsewhere(one: Watched, group: list[Watched]) -> bool:
 
 
 def _features(module: str, evidence: Evidence) -> float:
-    """The number of a module's output features, by its bias; else 1 if its weight is a vector."""
+    """The number of a module's output features: its own; by its bias; else 1 of a vector."""
     module = module.partition("@")[0]  # a later call of it has the parameters of the first
+    own = evidence.attributes.get(module)
+    if own is not None and own.features[1]:
+        return float(own.features[1])
     parts = ("ParameterNorm.bias", "ParameterRMS.bias")
     found = [next((s for s in evidence.of_quantity(q) if s.module == module), None) for q in parts]
     known = [s for s in found if s is not None]

@@ -107,9 +107,9 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
         (_in_roles(evidence.of_quantity("WeightNorm")), _Bounds()),
         (_in_roles(evidence.of_quantity("WeightSpectralNorm")), _Bounds()),
         (_in_roles(evidence.of_quantity("AttentionLogitMax")), _Bounds()),
-        (made(outputs, apart), _Bounds(few=_FEW - 1)),
+        (_of_first_calls(made(outputs, apart)), _Bounds(few=_FEW - 1)),
         (
-            _of_many(handed_over(outputs, inputs, evidence.norms, widths)),
+            _of_many(_of_first_calls(handed_over(outputs, inputs, evidence.norms, widths))),
             _Bounds(of_equals=_LITTLE),
         ),
         (
@@ -121,9 +121,12 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
             _Bounds(powers=_OF_STREAM, sigmas=_SIGMAS / 2),
         ),
         (((one, "stream") for one, _ in of_stream), _Bounds(sigmas=_SIGMAS / 2)),
-        (made(inputs, evidence.norms), _Bounds(few=_FEW - 1)),
+        (_of_first_calls(made(inputs, evidence.norms)), _Bounds(few=_FEW - 1)),
         (_in_roles(outputs), _Bounds()),
-        (beside_values(evidence.gains, outputs, inputs), _Bounds(few=_FEW - 1)),
+        (
+            _of_first_calls(beside_values(evidence.gains, outputs, inputs)),
+            _Bounds(few=_FEW - 1),
+        ),
         (_of_branches(_within_chains(gradients), evidence), _Bounds()),
         (_in_roles(of_weights), _Bounds()),
         (_of_alike_sizes(ratios, evidence), _Bounds()),
@@ -138,6 +141,13 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
 def _of_many(factors: Iterable[InRole]) -> Iterator[InRole]:
     """Those of some steps: of few, all are equal by chance."""
     return ((one, role) for one, role in factors if len(one.steps) >= STEPS)
+
+
+def _of_first_calls(factors: Iterable[InRole]) -> Iterator[InRole]:
+    """Those of first calls: what a later one is given comes from elsewhere, as the state of an
+    equation or another level of a pyramid.
+    """
+    return ((one, role) for one, role in factors if not one.call)
 
 
 def _of_one_stream(stream: Sequence[Watched], evidence: Evidence) -> Iterator[InRole]:
@@ -222,8 +232,8 @@ def _among(evidence: Evidence, every: Iterable[InRole], bounds: _Bounds) -> Iter
         groups.setdefault((role, kind), []).append(one)
         place.setdefault(one.module, len(place))
     parted = (part for group in groups.values() for part in _by_place(group))
-    fallen = _fallen(evidence)
-    found = [one for group in parted for one in _of_group(group, bounds, fallen)]
+    fallen, usual = _fallen(evidence), _usual_output(evidence)
+    found = [one for group in parted for one in _of_group(group, bounds, fallen, usual)]
     yield from sorted(found, key=lambda one: place[one.module])
 
 
@@ -242,7 +252,23 @@ def _fallen(evidence: Evidence) -> float:
     return max((float(np.log10(a / b)) for a, b in ends if a > b > 0), default=0.0)
 
 
-def _of_group(group: list[Watched], bounds: _Bounds, fallen: float) -> Iterator[Finding]:
+def _usual_output(evidence: Evidence) -> float:
+    """The size of what half of all modules return now."""
+    every = [one.values[-1] for one in evidence.of_quantity("OutputRMS")]
+    return median(np.array(every)) if every else 0.0
+
+
+def _is_learning(leaving: Parting, one: Watched, fallen: float, usual: float) -> bool:
+    """True for gradients that shrink with the loss, and outputs that grow to what is usual."""
+    if one.direction == "backward":
+        return -fallen <= leaving.powers < 0
+    is_output = one.quantity == "OutputRMS" and not one.shown
+    return is_output and leaving.powers > 0 and float(one.values[-1]) <= usual
+
+
+def _of_group(
+    group: list[Watched], bounds: _Bounds, fallen: float, usual: float
+) -> Iterator[Finding]:
     group = [one for one in group if len(one.values) and (one.values != 0).all()]
     if len(group) <= bounds.few:
         return
@@ -258,7 +284,7 @@ def _of_group(group: list[Watched], bounds: _Bounds, fallen: float) -> Iterator[
     # What is odd from the first step on is, though a training may make up for it.
     begins = is_far[:, :STEPS].all(1) & (is_far.shape[1] >= STEPS) & (group[0].steps[0] == 0)
     leaving = first_to_part(table)
-    if leaving and group[0].direction == "backward" and -fallen <= leaving.powers < 0:
+    if leaving and _is_learning(leaving, group[leaving.row], fallen, usual):
         leaving = None
     if leaving is not None:
         yield _parting(group[leaving.row], leaving)

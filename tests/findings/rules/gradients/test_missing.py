@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.findings.facts.of_optimizer import GroupSettings
 from taiyi_fx.findings.rules.gradients.missing import missing_gradients
 from tests.findings.given import evidence
 from tests.findings.rules.optimizer.test_learning import MOVES, NAMES, model
@@ -32,6 +33,18 @@ def test_of_a_beginning_that_is_cut_off_the_last_is_named_with_the_others():
     (found,) = missing_gradients(cut_off(["h.0", "h.1", "h.2"]))
     assert (found.kind, found.module, found.severity) == ("detached", "h.2", "warning")
     assert "nor 'h.0' and 'h.1' before it" in found.text
+
+
+def test_what_the_last_block_hands_on_to_none_is_a_note():
+    numbers = {}
+    for name in (f"blocks.{i}.{part}" for i in range(4) for part in ("back", "fore")):
+        numbers |= {(name, "WeightNorm"): MOVES, (name, "OutputRMS"): 1.0}
+        if name != "blocks.3.back":
+            numbers[name, "WeightGradNorm"] = 0.5
+    reasons = {("blocks.3.back", "WeightGradNorm"): NO_GRADIENT}
+    group = GroupSettings(("blocks.3.back",), 0.0, False)
+    known = replace(evidence(numbers), reasons=reasons, group_settings=(group,))
+    assert [(f.module, f.severity) for f in missing_gradients(known)] == [("blocks.3.back", "note")]
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,15 @@ def test_steps_of_one_that_are_of_another_size_are_a_warning(ratio):
     assert (found.kind, found.module, found.severity) == ("odd_steps", "h.2", "warning")
 
 
+@pytest.mark.parametrize(("ratio", "count"), [(1e-6, 0), (1.0, 1)])
+def test_a_gain_that_a_norm_behind_divides_away_hardly_moves(ratio, count):
+    known = one_of(ratio)
+    of_norms = {(s.name, q): 1.0 for s in known.series for q in ("InputRMS", "OutputRMS")}
+    of_norms |= {(s.name, "ParameterRMS.weight"): 1.0 for s in known.series}
+    every = (*known.series, *evidence(of_norms).series)
+    assert len([*odd_steps(known.with_series(every))]) == count
+
+
 @pytest.mark.parametrize("ratio", [0.0, 3e-2, 3e-5])
 def test_none_at_all_and_some_that_are_near_are_not_odd(ratio):
     assert [*odd_steps(one_of(ratio))] == []

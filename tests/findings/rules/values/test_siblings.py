@@ -109,6 +109,25 @@ def test_three_are_enough_to_compare_factors():
     assert "InputRMS of 'h.2.norm' to that of 'h.1.norm'" in found.text
 
 
+@pytest.mark.parametrize(("call", "count"), [("", 1), ("@1", 0)])
+def test_what_a_later_call_is_given_may_come_from_elsewhere(call, count):
+    numbers = {(f"h.{i}.fc{call}", "InputRMS"): 1.0 if i < 4 else 1e3 for i in range(8)}
+    found = [f for f in outliers(evidence(numbers)) if "ratio" in f.text]
+    assert len(found) == count
+
+
+@pytest.mark.parametrize(("last", "count"), [(0.8, 0), (8.0, 1)])
+def test_branches_that_grow_to_what_others_return_are_none(last, count):
+    grows = np.geomspace(0.02, last, 40)
+    numbers = {}
+    for i in range(6):
+        norm, branch = f"h.{i}.norm", f"h.{i}.out"
+        numbers |= {(norm, "OutputRMS"): 1.0, (norm, "InputRMS"): 1.0}
+        numbers |= {(norm, "ParameterRMS.weight"): 1.0}
+        numbers |= {(branch, "OutputRMS"): grows if i > 2 else 0.02, (branch, "WeightNorm"): 1.0}
+    assert len([f for f in outliers(evidence(numbers)) if "grows" in f.text]) == count
+
+
 def test_a_branch_that_makes_a_residual_stream_far_larger_is_named_behind_the_norm():
     numbers = {}
     for i in range(4):
