@@ -86,8 +86,10 @@ def _may_be_small(s: Watched, evidence: Evidence) -> bool:
     """True behind scales of layers, where gradients are next to nothing, and for gains, which a
     norm behind them may divide away channel by channel.
     """
+    own = evidence.attributes.get(s.name)
+    is_norm = s.name in evidence.norms or (own is not None and "Norm" in own.kind)
     is_counted = (s.module, "weight") in evidence.counts
-    is_gain = s.name in evidence.norms or (is_counted and evidence.is_vector(s.module))
+    is_gain = is_norm or (is_counted and evidence.is_vector(s.module))
     return evidence.has_layer_scales or is_gain
 
 
