@@ -124,7 +124,8 @@ class Drawing:
         flow = self._flow_inside(name, call)
         if flow is None:
             drawn = self._add(self._python(name, inside=bool(scope)), scope)
-            self._draw_parts(name, scope)
+            if not call:  # which calls of its parts belong to a later one is not known
+                self._draw_parts(name, scope)
             return drawn, drawn
         entry, leaving = self._ends(name)
         ends = {IN: (entry, entry), OUT: (leaving, leaving)}
@@ -166,10 +167,10 @@ class Drawing:
         homes = {item.module: scope for scope, item in self.clusters.items()}
         for site in self._marks.modules:
             home, _, function = site.rpartition(".")
-            is_read = function.endswith("()") and self.compiled.table.calls("train", site) > 0
-            if is_read and site not in drawn and home in homes:
-                item = Item("op", function[:-2], module=site, marks=self._marks.at(site, 0))
-                self._add(item, homes[home])
+            read = self.compiled.table.calls("train", site) if function.endswith("()") else 0
+            for call in range(read if home in homes and site not in drawn else 0):
+                item = self._function(function.removesuffix("()"), site, call)
+                self._add(item, homes.get(_called(home, call), homes[home]))
 
     # A part's graph has its own inputs and outputs, but what feeds the part is drawn outside it,
     # later or earlier, by another graph. So the part gets two nodes without an item, one where
@@ -206,7 +207,10 @@ class Drawing:
         label = _operation_name(node)
         if "site" not in node.meta:
             return Item("op", label)
-        site, call = node.meta["site"]
+        return self._function(label, *node.meta["site"])
+
+    def _function(self, label: str, site: str, call: int) -> Item:
+        """The box of a function whose calls have a name in records."""
         marks, notes = self._marks.at(site, call), tuple(self._shapes.of_call(site, call))
         label += f" (call {call + 1})" if call else ""
         return Item("op", label, module=_called(site, call), marks=marks, notes=notes)

@@ -105,6 +105,23 @@ def test_a_function_that_is_read_in_python_stands_in_the_forward_that_calls_it()
     assert [mark.quantity for mark in read.marks.forward] == ["AttentionEntropy"]
 
 
+class Twice(Attending):
+    def forward(self, x):
+        y = self.norm(x)
+        for _ in range(2):
+            y = y + self.attention(y, y, y)[0]
+        return self.head(y)
+
+
+def test_each_call_of_what_stayed_python_has_its_functions_and_parts_stand_in_the_first():
+    cfg = {"attention": ["AttentionEntropy"], nn.Linear: ["OutputRMS"]}
+    outline = outlined(Twice(), cfg, torch.ones(2, 3, 4))
+    items = enumerate(outline.items)
+    first, second = (i for i, item in items if item.class_name == "MultiheadAttention")
+    assert labels(outline, first) == ["forward", "out_proj", "attention"]
+    assert labels(outline, second) == ["forward", "attention (call 2)"]
+
+
 def test_a_model_that_stayed_python_is_drawn_once():
     outline = outlined(Attending(), {nn.Linear: ["OutputRMS"]}, torch.ones(2, 3, 4))
     assert [item.class_name for item in outline.items].count("Attending") == 1

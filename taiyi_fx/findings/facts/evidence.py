@@ -205,11 +205,17 @@ class Evidence:
 
         An output is one of what its module does last: it comes behind those of modules within.
         """
-        found = [one for name in quantities for one in self._by_quantity.get(name, ())]
-        ends = {name: name.startswith("Output") for name in quantities}
-        return iter(
-            sorted(found, key=lambda one: self.place(one.module, at_end=ends[one.quantity]))
-        )
+        if quantities not in self._in_order:
+            found = [one for name in quantities for one in self._by_quantity.get(name, ())]
+            ends = {name: name.startswith("Output") for name in quantities}
+            found.sort(key=lambda one: self.place(one.module, at_end=ends[one.quantity]))
+            self._in_order[quantities] = found
+        return iter(self._in_order[quantities])
+
+    @functools.cached_property
+    def _in_order(self) -> dict[tuple[str, ...], list[Watched]]:
+        """The series of quantities that were asked for, as most are by several rules."""
+        return {}
 
     def place(self, module: str, *, at_end: bool) -> tuple[int, int]:
         """The place of what a module is given, or returns, in the order of the model."""

@@ -99,7 +99,10 @@ class Frame:
         return any(isinstance(node, CallNode) and node.scope[:n] == scope for node in self.graph)
 
     def sources(self, value: Any, scope: Scope) -> list[Any]:
-        """The sources of the tensors in a value that is used in a scope."""
+        """The sources of the tensors in a value that is used, or returned, in a scope.
+
+        Joins on the way are placed there, so that it has to be asked while the scope is known.
+        """
         every = (self._source(tensor, scope) for tensor in tensors_in(value))
         return [source for source in dict.fromkeys(every) if source is not None]
 
@@ -110,11 +113,6 @@ class Frame:
         self._add(node)
         self.graph.add_edges_from((source, node) for source in sources)
         self.produce(node, value, given)
-
-    def settle(self, value: Any, scope: Scope) -> None:
-        """Finds the sources of a followed forward's output, while they are known to be inside."""
-        for tensor in tensors_in(value):
-            self._source(tensor, scope)
 
     def end(self, value: Any, scope: Scope) -> None:
         """Records the sources of what the forward returns."""

@@ -124,7 +124,7 @@ class Observer:
         if is_python:
             value = self._within(frame, scope, forward, args, kwargs)
             if self.unless_failed(frame.has_calls_in, scope):
-                self.unless_failed(frame.settle, value, scope)
+                self.unless_failed(frame.sources, value, scope)
                 return value
         else:
             value = self._within(None, (), forward, args, kwargs)

@@ -70,6 +70,18 @@ class _Bounds(NamedTuple):
     sigmas: float = _SIGMAS
 
 
+class _Now(NamedTuple):
+    """What a training has come to.
+
+    Attributes:
+        fallen: The powers of ten by which a loss has fallen.
+        usual: The size of what half of all modules return.
+    """
+
+    fallen: float
+    usual: float
+
+
 def outliers(evidence: Evidence) -> Iterator[Finding]:
     """The lasting outliers among modules of one role, in the order of causes.
 
@@ -131,8 +143,9 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
         (_in_roles(of_weights), _Bounds()),
         (_of_alike_sizes(ratios, evidence), _Bounds()),
     )
+    now = _Now(_fallen(evidence), _usual_output(evidence))
     told = set[str]()
-    for found in (one for series, bounds in every for one in _among(evidence, series, bounds)):
+    for found in (one for series, bounds in every for one in _among(evidence, series, bounds, now)):
         if found.module not in told:
             told.add(found.module)
             yield found
@@ -223,7 +236,9 @@ def _in_roles(series: Iterable[Watched]) -> Iterator[InRole]:
     return ((one, one.role) for one in series)
 
 
-def _among(evidence: Evidence, every: Iterable[InRole], bounds: _Bounds) -> Iterator[Finding]:
+def _among(
+    evidence: Evidence, every: Iterable[InRole], bounds: _Bounds, now: _Now
+) -> Iterator[Finding]:
     groups: dict[Hashable, list[Watched]] = {}
     place: dict[str, int] = {}
     for one, role in every:
@@ -232,8 +247,7 @@ def _among(evidence: Evidence, every: Iterable[InRole], bounds: _Bounds) -> Iter
         groups.setdefault((role, kind), []).append(one)
         place.setdefault(one.module, len(place))
     parted = (part for group in groups.values() for part in _by_place(group))
-    fallen, usual = _fallen(evidence), _usual_output(evidence)
-    found = [one for group in parted for one in _of_group(group, bounds, fallen, usual)]
+    found = [one for group in parted for one in _of_group(group, bounds, now)]
     yield from sorted(found, key=lambda one: place[one.module])
 
 
@@ -258,17 +272,15 @@ def _usual_output(evidence: Evidence) -> float:
     return median(np.array(every)) if every else 0.0
 
 
-def _is_learning(leaving: Parting, one: Watched, fallen: float, usual: float) -> bool:
+def _is_learning(leaving: Parting, one: Watched, now: _Now) -> bool:
     """True for gradients that shrink with the loss, and outputs that grow to what is usual."""
     if one.direction == "backward":
-        return -fallen <= leaving.powers < 0
+        return -now.fallen <= leaving.powers < 0
     is_output = one.quantity == "OutputRMS" and not one.shown
-    return is_output and leaving.powers > 0 and float(one.values[-1]) <= usual
+    return is_output and leaving.powers > 0 and float(one.values[-1]) <= now.usual
 
 
-def _of_group(
-    group: list[Watched], bounds: _Bounds, fallen: float, usual: float
-) -> Iterator[Finding]:
+def _of_group(group: list[Watched], bounds: _Bounds, now: _Now) -> Iterator[Finding]:
     group = [one for one in group if len(one.values) and (one.values != 0).all()]
     if len(group) <= bounds.few:
         return
@@ -284,7 +296,7 @@ def _of_group(
     # What is odd from the first step on is, though a training may make up for it.
     begins = is_far[:, :STEPS].all(1) & (is_far.shape[1] >= STEPS) & (group[0].steps[0] == 0)
     leaving = first_to_part(table)
-    if leaving and _is_learning(leaving, group[leaving.row], fallen, usual):
+    if leaving and _is_learning(leaving, group[leaving.row], now):
         leaving = None
     if leaving is not None:
         yield _parting(group[leaving.row], leaving)

@@ -85,7 +85,11 @@ def _drawn_too_wide(evidence: Evidence) -> Iterator[Finding]:
     if not evidence.is_from_the_start:
         return
     matrices = [one for one in evidence.of_each("ParameterRMS") if _inputs(one, evidence)]
-    wide = [one for one in matrices if _is_drawn_wide(one, evidence)]
+    given, returned = (
+        {s.module: float(s.values[0]) for s in evidence.of_quantity(name)}
+        for name in ("InputRMS", "OutputRMS")
+    )
+    wide = [one for one in matrices if _is_drawn_wide(one, given, returned, evidence)]
     if len(wide) < max(_FEW, _MOST * len(matrices)):
         return
     gain = median([float(one.values[0]) * _inputs(one, evidence) ** 0.5 for one in wide])
@@ -97,16 +101,15 @@ def _drawn_too_wide(evidence: Evidence) -> Iterator[Finding]:
     yield WILD_PARAMETER.at(wide[0], 0, text, "about 1", value=gain, advice=_DRAWN, **others)
 
 
-def _is_drawn_wide(one: Watched, evidence: Evidence) -> bool:
+def _is_drawn_wide(
+    one: Watched, given: Mapping[str, float], returned: Mapping[str, float], evidence: Evidence
+) -> bool:
     """True for a matrix by which a layer returns several times what it is given, at the first."""
-    returned, given = (
-        next((s for s in evidence.of_quantity(name) if s.module == one.module), None)
-        for name in ("OutputRMS", "InputRMS")
-    )
-    if returned is None or given is None or not given.values[0] > 0:
+    before, after = given.get(one.module, 0.0), returned.get(one.module, 0.0)
+    if not before > 0:
         return False
     gain = float(one.values[0]) * _inputs(one, evidence) ** 0.5
-    return gain >= _WIDE and returned.values[0] >= _WIDE / 2 * given.values[0]
+    return gain >= _WIDE and after >= _WIDE / 2 * before
 
 
 def _inputs(one: Watched, evidence: Evidence) -> int:
