@@ -86,7 +86,9 @@ def frozen_norms_that_go_on_averaging(t: Training) -> None:
     _train_frozen(t)
 
 
-@held_out("cnn resnet mobile", "*norm", "*bn*", kinds="norm|running|statist|eval|buffer|stale|momentum")
+@held_out(
+    "cnn resnet mobile", "*norm", "*bn*", kinds="norm|running|statist|eval|buffer|stale|momentum"
+)
 def averages_that_never_move(t: Training) -> None:
     """Copies a momentum of zero from another framework's file, so that averages stay at first."""
     _set_momentum(t, 0.0)
