@@ -68,13 +68,15 @@ class Event(NamedTuple):
         kind: ``"warning"``; ``"non_finite"`` for a step's first site of NaN or Inf;
             ``"overflow"`` for such a site where `NonFiniteSite.is_overflow`, which is harmless;
             ``"finding"`` for what a monitor found while training went on, at the step of then; or
-            on pages ``"recording"`` for the last steps that a recorder wrote.
+            on pages ``"recording"`` for the last steps that a recorder wrote. In files of runs
+            ``"missing"`` for the reason why a value is, and ``"found"`` for all that a monitor
+            found when it looked at that step, as JSON.
         module: The module concerned, with its call; may be empty.
         text: The message.
     """
 
     step: int
-    kind: Literal["warning", "non_finite", "overflow", "finding", "missing", "recording"]
+    kind: Literal["warning", "non_finite", "overflow", "finding", "missing", "found", "recording"]
     module: str
     text: str
 

@@ -10,12 +10,15 @@ they are while parts grow.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from taiyi_fx.findings import Finding
+from taiyi_fx.findings.told import Told
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.joined import joined
 from taiyi_fx.records.imported import imported
@@ -137,6 +140,15 @@ class JoinedSource:
         pairs = zip(known, self._named(), strict=True)
         return polars.concat([_with_names(frame, every) for frame, every in pairs])
 
+    def told(self) -> list[Told]:
+        """The findings of each part's monitor when it last looked."""
+        pairs = zip(self._parts, self._modules(), strict=True)
+        return [
+            each._replace(findings=[_of_joined(one, names) for one in each.findings])
+            for part, names in pairs
+            for each in part.source.told()
+        ]
+
     def outline(self) -> Outline | None:
         """The models of all parts as boxes of one; None if none was written yet."""
         found = [part.source.outline() for part in self._parts]
@@ -218,6 +230,12 @@ def _renamed(
     if part.is_named or _name(s) in taken:
         name = ".".join(filter(None, (to_text(part.label), s.module)))
     return s._replace(id=number, module=name)
+
+
+def _of_joined(one: Finding, names: Mapping[str, str]) -> Finding:
+    """A finding of a part, with the names that its modules have in the run."""
+    rest = tuple(_of_joined(each, names) for each in one.consequences)
+    return replace(one, module=names.get(one.module, one.module), consequences=rest)
 
 
 def _name(s: StoredSeries) -> Name:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taiyi_fx.findings.told import Told
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.imported import imported
 from taiyi_fx.records.record import Event
@@ -37,6 +38,7 @@ from taiyi_fx.runs.schema import (
     from_text,
 )
 from taiyi_fx.runs.source import Changed, Curve, EpochSpan, Points, Slice, Span, merge_spans
+from taiyi_fx.runs.telling import told_in
 
 if TYPE_CHECKING:
     import polars as pl
@@ -174,6 +176,11 @@ class ParquetSource:
         files = [self._file(number) for number in head.parts["points"]]
         frame = polars.scan_parquet(files) if files else polars.from_arrow(_no_points()).lazy()
         return frame.with_columns(polars.col("flag").cast(polars.String).fill_null(""))
+
+    @names_the_file
+    def told(self) -> list[Told]:
+        """The findings of the monitor when it last looked."""
+        return [told_in(self.events(), self.sessions())]
 
     @names_the_file
     def outline(self) -> Outline | None:

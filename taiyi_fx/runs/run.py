@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taiyi_fx.findings import Evidence, Findings, Watched, find
+from taiyi_fx.findings.told import with_told
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.of_evidence import with_outline
 from taiyi_fx.records.grid import Grid, grid
@@ -88,7 +89,8 @@ class Run:
     @property
     def events(self) -> list[Event]:
         """Warnings, and the first sites of NaN or Inf."""
-        return [event for event in self.source.events() if event.kind != "missing"]
+        of_findings = ("missing", "found")
+        return [event for event in self.source.events() if event.kind not in of_findings]
 
     @property
     def missing(self) -> list[Event]:
@@ -107,9 +109,11 @@ class Run:
 
     @property
     def findings(self) -> Findings:
-        """The faults that show in the numbers so far, most urgent first.
+        """The faults of the training, most urgent first: what `Monitor.findings` had at its end.
 
-        A finding names the cause; what follows from it is among its `consequences`.
+        Of a run that is still written, or whose process was killed: what was found when something
+        new was told of last, and what numbers of later steps show by themselves. A finding names
+        the cause; what follows from it is among its `consequences`.
         """
         series = [s for s in self.source.series() if s.mode == "train"]
         curves = self.curves(s.series_name for s in series)
@@ -119,7 +123,8 @@ class Run:
             if (curve := curves.get(s.series_name)) is not None
         ]
         known = Evidence.of(watched, reasons(self.missing, watched))
-        return find(with_outline(known, self.outline))
+        shown = find(with_outline(known, self.outline))
+        return Findings(with_told(shown, self.source.told()), looked_at=shown.looked_at)
 
     @property
     def recordings(self) -> list[Recording]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from taiyi_fx.findings.told import Told
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.record import Event
 from taiyi_fx.runs.schema import Session, StoredSeries
@@ -151,6 +152,13 @@ class RunSource(Protocol):
 
         Raises:
             ImportError: polars is not installed.
+        """
+        ...
+
+    def told(self) -> list[Told]:
+        """The findings of the monitor when it last looked; of several, those of each.
+
+        Of one that has not found anything yet, and has not ended, that it has looked at no step.
         """
         ...
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taiyi_fx.findings.told import Told
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.record import Event
 from taiyi_fx.runs.damage import checked, checked_session, damaged, names_the_file, reading
@@ -32,6 +33,7 @@ from taiyi_fx.runs.schema import (
     newer,
 )
 from taiyi_fx.runs.source import Changed, Curve, EpochSpan, Points, Slice, Span, merge_spans
+from taiyi_fx.runs.telling import told_in
 
 _POINT = [
     ("rowid", np.int64),
@@ -219,6 +221,11 @@ class SqliteSource:
 
     def scan(self) -> None:
         """None: SQLite gives rows one by one."""
+
+    @names_the_file
+    def told(self) -> list[Told]:
+        """The findings of the monitor when it last looked."""
+        return [told_in(self.events(), self.sessions())]
 
     @names_the_file
     def outline(self) -> Outline | None:

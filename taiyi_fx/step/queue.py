@@ -21,6 +21,9 @@ _KEPT_NUMBERS = 5_000_000
 _SHOWN = 10
 """The largest number of reasons in one warning."""
 
+_OF_FINDINGS = ("missing", "found")
+"""Kinds of events that a run's findings need, and that nobody else is shown."""
+
 
 class StepQueue:
     """Makes records of steps as these become complete.
@@ -166,9 +169,9 @@ class StepQueue:
         """Gives the writers the waiting events, then a batch, and flushes them when it is time."""
         self._finish()
         if self._events:
-            reasons = [event for event in self._events if event.kind == "missing"]
-            events = [event for event in self._events if event.kind != "missing"]
-            self._begun = Batch(self._epochs.next, events=events, reasons=reasons)
+            events = [event for event in self._events if event.kind not in _OF_FINDINGS]
+            others = [event for event in self._events if event.kind in _OF_FINDINGS]
+            self._begun = Batch(self._epochs.next, events=events, of_findings=others)
             self._finish()
         if batch is not None:
             self._begun = batch
@@ -264,7 +267,7 @@ class StepQueue:
 
     def _write(self, batch: Batch) -> None:
         self._writers.write(batch)
-        written = set(map(id, (*batch.events, *batch.reasons)))
+        written = set(map(id, (*batch.events, *batch.of_findings)))
         self._events = [event for event in self._events if id(event) not in written]
 
     def _bound(self) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 
 from torch import nn
 
 from taiyi_fx.findings import Finding
+from taiyi_fx.findings.as_json import as_json
 from taiyi_fx.outline import Outline
-from taiyi_fx.records.record import Series
+from taiyi_fx.records.record import Event, Series
 from taiyi_fx.step.queue import StepQueue
 from taiyi_fx.step.statistics import Scale
 from taiyi_fx.step.tracker import Tracker
@@ -79,7 +81,7 @@ class Responder:
             if found.raises_cadence or found.stops:
                 self._tracker.wish(step, reads_densely=found.raises_cadence, ends=found.stops)
             if found.events:
-                self._queue.add_events(found.events)
+                self._write(found.events)
                 if self._queue.is_written:
                     self._queue.write_pending()
             return found.findings
@@ -98,13 +100,21 @@ class Responder:
         try:
             records, find = self._queue.records, self.diagnosis.find
             found = self.watch.at_end(records, find, self._warned_of)
-            self._queue.add_events(found.events)
+            self._write(found.events)
             return found.findings
         except Exception as error:
             if self._strict:
                 raise
             self._report(error)
         return ()
+
+    def _write(self, events: Sequence[Event]) -> None:
+        """Gives the writers what is new, and runs all that was found."""
+        self._queue.add_events(events)
+        if self._queue.is_written and self.watch.found is not None:
+            step, found = self.watch.found
+            text = json.dumps([*map(as_json, found)])
+            self._queue.add_events([Event(step, "found", "", text)])
 
     def warn_if_none_skips(self) -> None:
         """Warns where steps cannot be left out, although that was asked for."""

@@ -51,6 +51,7 @@ class Watch:
         should_skip: True if the step that was looked at last has numbers that are not finite, or a
             new finding, and ``"skip"`` was asked for.
         pace: When to look.
+        found: The step that was looked at last, and all that was found; none before the first look.
         is_heard: True if something is asked for at a new finding.
         skips: True if a step's numbers are needed before its update.
     """
@@ -67,6 +68,7 @@ class Watch:
         self._strict = strict
         self._last: Block | Record | None = None
         self._step: int | None = None
+        self.found: tuple[int, Sequence[Finding]] | None = None
         self._warned: set[str] = set()
         self.pace = Pace()
         self.should_skip = False
@@ -99,6 +101,7 @@ class Watch:
         self._news.clear()
         self.pace.clear()
         self._step = None
+        self.found = None
 
     def after(
         self,
@@ -204,6 +207,7 @@ class Watch:
         try:
             found = find(self._window.evidence())
             now = (self._step or 0) if step is None else step
+            self.found = now, found
             return self._news.of(found, now, is_last=step is None)
         finally:
             self.pace.end(is_waiting=self._news.has_candidates)

@@ -243,7 +243,7 @@ class Buffer:
                 numbers.setdefault((record.step, record.mode), []).append((series, record.value))
         for (step, _), pairs in numbers.items():
             yield StepNumbers(int(step), epoch, *zip(*pairs, strict=True))
-        for event in (*batch.events, *batch.reasons):
+        for event in (*batch.events, *batch.of_findings):
             yield StepEvent(event.step, event.kind, to_text(event.module), to_text(event.text))
         if batch.ended is not None:
             yield EpochEnded(batch.ended.expected, batch.ended.number)

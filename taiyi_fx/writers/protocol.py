@@ -88,8 +88,9 @@ class Batch:
         blocks: Numbers of many series of a step.
         records: Further numbers, and tensors on the CPU.
         events: Warnings, and sites of NaN or Inf.
-        reasons: Reasons for values that are not available and that nobody named, as those of a
-            preset, with the kind ``"missing"``: for runs, whose findings need them.
+        of_findings: What a run's findings need, for runs alone: reasons for values that are not
+            available and that nobody named, as those of a preset, with the kind ``"missing"``; and
+            all that was found, as JSON, with the kind ``"found"``.
         ended: The end of an epoch, after all of these.
     """
 
@@ -97,7 +98,7 @@ class Batch:
     blocks: Sequence[Block] = ()
     records: Sequence[Record] = ()
     events: Sequence[Event] = ()
-    reasons: Sequence[Event] = ()
+    of_findings: Sequence[Event] = ()
     ended: EpochEnd | None = None
 
     def __iter__(self) -> Iterator[Record]:

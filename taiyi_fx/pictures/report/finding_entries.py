@@ -10,6 +10,7 @@ import numpy as np
 
 from taiyi_fx.findings import Evidence, Finding, Watched, find
 from taiyi_fx.findings.judged import JUDGED
+from taiyi_fx.findings.told import with_told
 from taiyi_fx.outline.of_evidence import with_outline
 from taiyi_fx.pictures.report.gathered import Gathered, Group
 from taiyi_fx.pictures.report.readout import About
@@ -26,14 +27,14 @@ _GRAVITY = ("ok", "warn", "alert")
 
 
 def findings_in(gathered: Gathered, about: About) -> list[Finding]:
-    """The findings in all numbers that were gathered: those that the run itself has."""
+    """The findings that the run itself has: in all numbers that were gathered, and those told."""
     curves: dict[int, Watched] = {}
     for group in gathered.groups:
         if group.name.mode == "train" and not is_recorded(group.name.quantity):
             curves.update(_watched(group, gathered))
     watched = [curves[i] for i in gathered.series if i in curves]
     known = Evidence.of(watched, reasons(about.missing, watched))
-    return find(with_outline(known, about.outline))
+    return with_told(find(with_outline(known, about.outline)), about.told)
 
 
 def _watched(group: Group, gathered: Gathered) -> Iterator[tuple[int, Watched]]:

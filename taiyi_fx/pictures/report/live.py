@@ -67,7 +67,7 @@ class LiveRun:
         self._entries: dict[tuple[int, int, int], tuple[int, list[dict[str, Any]]]] = {}
         self._known: tuple[dict[str, Any], Outline | None] = ({**_NOTHING, "name": self.name}, None)
         self._thinning = 0, Thinning()
-        self._found: tuple[tuple[int, int], list[Finding]] = ((-1, 0), [])
+        self._found: tuple[tuple[Any, ...], list[Finding]] = (), []
         self._seconds = 0.0
 
     @property
@@ -151,8 +151,9 @@ class LiveRun:
         return kept_steps(shapes, TENSORS_BUDGET, choose)
 
     def _findings(self, about: About) -> list[Finding]:
-        """The findings, looked for again only if there are new numbers."""
-        known = (self._gathered.generation, sum(group.size for group in self._gathered.groups))
+        """The findings, looked for again only if there are new numbers, or others were told."""
+        size = sum(group.size for group in self._gathered.groups)
+        known = self._gathered.generation, size, *(each[:2] for each in about.told)
         if self._found[0] != known:
             self._found = known, findings_in(self._gathered, about)
         return self._found[1]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from taiyi_fx.findings.told import Told
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.record import Event, Records, Series, as_numpy
 from taiyi_fx.runs.run import Run
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from taiyi_fx.passes.ir import Mode
 
 
+_EVERY_STEP = -(2**63), 2**63 - 1
+
+
 class About(NamedTuple):
     """The description of a run: everything but its numbers.
 
@@ -32,6 +36,7 @@ class About(NamedTuple):
         events: Warnings, and first sites of NaN and Inf.
         outline: The outline of the model; None if it is not known.
         missing: Reasons for values that were not available.
+        told: What the monitor found, or those of the run's parts.
     """
 
     model: str
@@ -41,6 +46,7 @@ class About(NamedTuple):
     events: Sequence[Event]
     outline: Outline | None
     missing: Sequence[Event] = ()
+    told: Sequence[Told] = ()
 
 
 class Described(NamedTuple):
@@ -102,7 +108,7 @@ class RunReadout:
         run = self._run
         sessions = [session.start_step for session in run.sessions]
         facts = run.model, run.versions, sessions, run.epochs, run.events
-        return About(*facts, run.outline, run.missing)
+        return About(*facts, run.outline, run.missing, run.source.told())
 
     def series(self) -> dict[int, Described]:
         """All series by their ids, in the order of their first record."""
@@ -125,7 +131,7 @@ class RunReadout:
 
 
 class MonitorReadout:
-    """Reads what a monitor has in memory: its records, and the first sites of NaN or Inf.
+    """Reads what a monitor has in memory: its records, findings, and the first sites of NaN or Inf.
 
     Epochs are left out, as a monitor does not keep their steps.
 
@@ -137,6 +143,7 @@ class MonitorReadout:
         self._info = monitor.info
         self._outline = monitor.outline
         self._sites = monitor.non_finite
+        self._told = Told(*_EVERY_STEP, monitor.findings)
         self._missing = [
             Event(monitor.next_step, "missing", module, f"{quantity}: {why}")
             for (module, quantity), why in monitor.missing.items()
@@ -154,7 +161,7 @@ class MonitorReadout:
         info = self._info
         events = [site.event for site in self._sites]
         facts = info.model, info.versions, [info.start_step], [], events
-        return About(*facts, self._outline, self._missing)
+        return About(*facts, self._outline, self._missing, [self._told])
 
     def series(self) -> dict[int, Described]:
         """All series by their ids, in the order of their first record."""
