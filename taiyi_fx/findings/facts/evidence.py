@@ -143,7 +143,7 @@ class Evidence:
             reasons: The reasons for missing series.
         """
         found: dict[Series, tuple[list[int], list[float]]] = {}
-        for block in records.select(mode="train").blocks():
+        for block in (block for block in records.blocks() if block.mode == "train"):
             for name, value in zip(block.series, block.values, strict=True):
                 steps, values = found.setdefault(name, ([], []))
                 steps.append(block.step)
@@ -342,6 +342,11 @@ class Evidence:
         return of_weights | {(s.module, s.quantity.partition(".")[2]): s for s in every}
 
     @functools.cached_property
+    def sizes_of_parameters(self) -> dict[tuple[str, str], Watched]:
+        """The root of the mean square of each parameter, likewise."""
+        return {(s.module, s.quantity.partition(".")[2]): s for s in self.of_each("ParameterRMS")}
+
+    @functools.cached_property
     def norms(self) -> frozenset[str]:
         """The modules that return the size of their gain, whatever they are given.
 
@@ -380,8 +385,7 @@ class Evidence:
         """The number of elements of each parameter, by module and name, where it is known."""
         found: dict[tuple[str, str], float] = {}
         norms = self.norms_of_parameters
-        for s in self.of_each("ParameterRMS"):
-            name = s.module, s.quantity.partition(".")[2]
+        for name, s in self.sizes_of_parameters.items():
             if name in norms and s.values[0] > 0:
                 found[name] = float((norms[name].values[0] / s.values[0]) ** 2)
         return found

@@ -71,7 +71,7 @@ class _Bounds(NamedTuple):
 
 
 class _Now(NamedTuple):
-    """What a training has come to.
+    """The state that a training has come to.
 
     Attributes:
         fallen: The powers of ten by which a loss has fallen.
