@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from taiyi_fx.findings.facts.attributes import Attributes
 from taiyi_fx.findings.facts.chain import InRole, passed_back
+from taiyi_fx.findings.facts.forwards import Forward
 from taiyi_fx.findings.facts.loss_graph import LossGraph
 from taiyi_fx.findings.facts.not_finite import NotFinite
 from taiyi_fx.findings.facts.of_layers import LayerSettings
@@ -55,6 +56,7 @@ class Evidence:
         modules_before: Takes a module, and the names of some, to the nearest of these on each way
             to what it is given; none if it is not known. It is asked likewise.
         shape_before: Takes a module to the shape of what it is given; empty if it is not known.
+        forwards: The forward of each module of which an outline shows any calls.
         order: The names of modules in the order of execution, as far as an outline shows them.
         squashed: The function whose values a loss squashes again, by the loss's name.
         groups: The number of the optimizer's group that each module's parameters are in, and its
@@ -89,6 +91,7 @@ class Evidence:
     before_module: Callable[[str], Sequence[str]] = _unknown
     modules_before: Callable[[str, Collection[str]], Collection[str]] = _none_known
     shape_before: Callable[[str], str] = _unknown_shape
+    forwards: Mapping[str, Forward] = field(default_factory=dict)
     order: Sequence[str] = ()
     squashed: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, tuple[int, float]] = field(default_factory=dict)
