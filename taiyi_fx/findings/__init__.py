@@ -2,6 +2,7 @@
 
 from taiyi_fx.findings.facts.attributes import Attributes, attributes_of
 from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.forwards import OUTSIDE, Forward
 from taiyi_fx.findings.facts.loss_graph import LossGraph, loss_graph_of
 from taiyi_fx.findings.facts.not_finite import NotFinite, not_finite_of
 from taiyi_fx.findings.facts.of_layers import LayerSettings, settings_of
@@ -28,10 +29,12 @@ from taiyi_fx.findings.listed import Findings
 from taiyi_fx.findings.rules.values.non_finite import first_step
 
 __all__ = [
+    "OUTSIDE",
     "Attributes",
     "Evidence",
     "Finding",
     "Findings",
+    "Forward",
     "GroupSettings",
     "LayerSettings",
     "LossGraph",

@@ -68,6 +68,7 @@ from taiyi_fx.findings.rules.structure.layers import odd_layers
 from taiyi_fx.findings.rules.structure.left_out import missing_norms, missing_residuals
 from taiyi_fx.findings.rules.structure.modes import evaluation_modes, unfed_norms
 from taiyi_fx.findings.rules.structure.odd_attributes import odd_attributes
+from taiyi_fx.findings.rules.structure.odd_forwards import odd_forwards
 from taiyi_fx.findings.rules.structure.odd_norms import odd_norms
 from taiyi_fx.findings.rules.structure.shared_entries import shared_entries
 from taiyi_fx.findings.rules.structure.untrained import untrained_backbones
@@ -118,6 +119,7 @@ RULES: tuple[Rule, ...] = (
     lost_states,
     odd_layers,
     odd_attributes,
+    odd_forwards,
     foreign_outputs,
     weight_jumps,
     foreign_steps,

@@ -60,6 +60,11 @@ def _is_of_it(cause: Finding, effect: Finding, _: Evidence) -> bool:
     return cause.module != "" and f"{effect.module}.".startswith(f"{cause.module}.")
 
 
+def _is_around_it(cause: Finding, effect: Finding, _: Evidence) -> bool:
+    """True for the module itself and those that it lies in."""
+    return effect.module != "" and f"{cause.module}.".startswith(f"{effect.module}.")
+
+
 def _is_of_all_or_it(cause: Finding, effect: Finding, _: Evidence) -> bool:
     """True for weights that decay makes smaller: all of them, or those of the module itself."""
     return cause.module in ("", effect.module)
@@ -178,6 +183,8 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("softmax_axis", dict.fromkeys(("zero_gradient", "plateau"), _is_of_one)),
     ("odd_loss", dict.fromkeys(_OF_LOSS, _is_at_any_time)),
     ("detached", dict.fromkeys(("zero_weight", "zero_output", "plateau"), _is_of_all)),
+    ("missing_mask", {"odd_forward": _is_around_it}),
+    ("odd_forward", dict.fromkeys(("missing_residual", "missing_norm", "outlier"), _is_of_it)),
     ("no_update", dict.fromkeys(("gradients_not_cleared", "changed_gradient"), _is_of_it)),
     ("large_decay", {"drift": _is_of_all_or_it}),
     ("odd_setting", dict.fromkeys(_OF_SETTINGS, _is_of_all_or_it_from_then)),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
-from taiyi_fx.outline.items import Edge, Outline
+from taiyi_fx.outline.items import Outline
 
 
 def functions_before(outline: Outline, module: str) -> list[str]:
@@ -17,9 +17,8 @@ def functions_before(outline: Outline, module: str) -> list[str]:
     Returns:
         Their names, in the order of execution; none if the outline does not show the module.
     """
-    items = outline.items
-    into = _edges_into(outline)
-    level = [*_shown(outline, module)]
+    items, into = outline.items, outline.edges_into
+    level = _shown(outline, module)
     found = set[int]()
     while level:
         new = {edge.source for i in level for edge in into.get(i, ()) if edge.source not in found}
@@ -40,8 +39,8 @@ def modules_before(outline: Outline, module: str, known: Collection[str]) -> set
         Their names: what it is given is made of what they return, of the model's inputs and of
         parameters; none if the outline does not show the module.
     """
-    into = _edges_into(outline)
-    level, seen = [*_shown(outline, module)], set[int]()
+    into = outline.edges_into
+    level, seen = _shown(outline, module), set[int]()
     found = set[str]()
     while level:
         new = {edge.source for i in level for edge in into.get(i, ())} - seen
@@ -51,13 +50,6 @@ def modules_before(outline: Outline, module: str, known: Collection[str]) -> set
     return found
 
 
-def _edges_into(outline: Outline) -> dict[int, list[Edge]]:
-    into: dict[int, list[Edge]] = {}
-    for edge in outline.edges:
-        into.setdefault(edge.target, []).append(edge)
-    return into
-
-
 def shape_before(outline: Outline, module: str) -> str:
     """The shape of what a module is given, such as ``"8×64"``; empty if it is not known, or many.
 
@@ -65,11 +57,11 @@ def shape_before(outline: Outline, module: str) -> str:
         outline: The model.
         module: The module's name in records, with its call.
     """
-    places = {*_shown(outline, module)}
-    shapes = {edge.shape for edge in outline.edges if edge.target in places}
+    into = outline.edges_into
+    shapes = {edge.shape for i in _shown(outline, module) for edge in into.get(i, ())}
     return shapes.pop() if len(shapes) == 1 else ""
 
 
-def _shown(outline: Outline, module: str) -> Iterator[int]:
-    every = enumerate(outline.items)
-    return (i for i, item in every if item.module == module and item.kind == "module")
+def _shown(outline: Outline, module: str) -> list[int]:
+    """The items that are calls of a module, and not its functions or what stands around it."""
+    return [i for i in outline.places.get(module, ()) if outline.items[i].kind == "module"]

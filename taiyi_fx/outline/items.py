@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
@@ -127,6 +128,23 @@ class Outline:
         for index, item in enumerate(self.items):
             if item.parent >= 0:
                 found[item.parent].append(index)
+        return found
+
+    @functools.cached_property
+    def edges_into(self) -> Mapping[int, Sequence[Edge]]:
+        """The edges to each item that has any, by its index."""
+        found: dict[int, list[Edge]] = {}
+        for edge in self.edges:
+            found.setdefault(edge.target, []).append(edge)
+        return found
+
+    @functools.cached_property
+    def places(self) -> Mapping[str, Sequence[int]]:
+        """The indices of the items of each module, by its name in records."""
+        found: dict[str, list[int]] = {}
+        for index, item in enumerate(self.items):
+            if item.module:
+                found.setdefault(item.module, []).append(index)
         return found
 
     def to_json(self) -> dict[str, Any]:

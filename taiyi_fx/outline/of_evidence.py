@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from taiyi_fx.findings import Evidence
 from taiyi_fx.outline.between import functions_before, modules_before, shape_before
+from taiyi_fx.outline.forwards import forwards_of
 from taiyi_fx.outline.items import Outline
 from taiyi_fx.outline.order import execution_order
 
 
 def with_outline(evidence: Evidence, outline: Outline | None) -> Evidence:
-    """The evidence, with the order of execution and what lies between modules, if it is known."""
+    """The evidence, with forwards, their order and what lies between modules, if it is known."""
     if outline is None:
         return evidence
     return replace(
@@ -20,5 +21,6 @@ def with_outline(evidence: Evidence, outline: Outline | None) -> Evidence:
         before_module=functools.partial(functions_before, outline),
         modules_before=functools.partial(modules_before, outline),
         shape_before=functools.partial(shape_before, outline),
+        forwards=forwards_of(outline),
         order=tuple(execution_order(outline)),
     )

@@ -52,6 +52,7 @@ def describer(
 ) -> Callable[[Series], SeriesInfo]:
     """A function that gives the facts about a series."""
     asked = {s.label: s for s in subscriptions}
+    directions: dict[str, Direction] = {label: _direction(s) for label, s in asked.items()}
     units = {(s.module, s.label): s.unit for s in subscriptions}
 
     def describe(series: Series) -> SeriesInfo:
@@ -63,7 +64,7 @@ def describer(
         of = asked[label]
         # A part, such as ``RankMe.N``, may be in another unit.
         unit = units.get((module, label), of.unit) if label == quantity else ""
-        return SeriesInfo(module, call, quantity, _direction(of), unit, of.quantity.health)
+        return SeriesInfo(module, call, quantity, directions[label], unit, of.quantity.health)
 
     return describe
 

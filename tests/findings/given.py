@@ -72,7 +72,7 @@ FACTS = {
 
 
 def evidence(numbers, steps=None):
-    """Of ``{(module, quantity): values}``; a single number stands for 40 equal ones."""
+    """Of ``{(module, quantity): values}``; a single number stands for one at each of 40 steps."""
     return Evidence.of(
         Watched.made(name, FACTS[name[1]], *_columns(values, steps))
         for name, values in numbers.items()
@@ -80,5 +80,6 @@ def evidence(numbers, steps=None):
 
 
 def _columns(values, steps):
-    values = np.full(40, float(values)) if np.ndim(values) == 0 else np.array(values, float)
-    return np.arange(len(values)) if steps is None else np.array(steps), values
+    steps = np.arange(40 if np.ndim(values) == 0 else len(values)) if steps is None else steps
+    values = np.full(len(steps), float(values)) if np.ndim(values) == 0 else np.array(values, float)
+    return np.array(steps), values

@@ -164,3 +164,16 @@ def test_weights_that_all_leave_their_size_after_a_loss_has_jumped_follow_from_i
 ):
     kept = beneath(of("loss_spike", severity, "", 9), of("drift", "alert", module, step))
     assert kept == [("loss_spike", "", [module])] if is_led else len(kept) == 2
+
+
+def test_numbers_of_a_module_whose_forward_is_odd_are_beneath_it():
+    others = [of("missing_residual", "warning", "a.x"), of("outlier", "warning", "a.y")]
+    elsewhere = of("outlier", "warning", "b.x")
+    told = beneath(of("odd_forward", "warning", "a"), *others, elsewhere)
+    assert told == [("odd_forward", "a", ["a.x", "a.y"]), ("outlier", "b.x", [])]
+
+
+@pytest.mark.parametrize(("module", "n"), [("a", 1), ("a.x", 1), ("a.y", 2), ("", 2)])
+def test_the_forward_that_a_missing_mask_makes_odd_is_beneath_it(module, n):
+    cause = of("missing_mask", "warning", "a.x")
+    assert len(beneath(cause, of("odd_forward", "warning", module))) == n

@@ -44,6 +44,18 @@ def test_children_are_the_items_with_that_parent():
     assert Outline(tuple(items), ()).children() == [[1, 3], [2], [], []]
 
 
+def test_edges_and_modules_are_sorted_once_and_found_by_item_and_by_name():
+    names = ("", "a", "b@1", "", "a")
+    items = [
+        Item("module", "m", module=name, parent=0 if i else -1) for i, name in enumerate(names)
+    ]
+    outline = Outline(tuple(items), (Edge(1, 2, "3"), Edge(1, 4), Edge(3, 2)))
+    assert outline.edges_into == {2: [Edge(1, 2, "3"), Edge(3, 2)], 4: [Edge(1, 4)]}
+    assert outline.places == {"a": [1, 4], "b@1": [2]}
+    assert outline.edges_into is outline.edges_into
+    assert outline.places is outline.places
+
+
 def test_marks_are_false_only_if_they_are_empty():
     assert not Marks()
     edited = Marks(edits=("input value · half",))

@@ -2,6 +2,7 @@
 
 from benchmarks.faults.planted import (
     data,
+    forwards,
     functions,
     gradients,
     initialisation,
@@ -10,4 +11,13 @@ from benchmarks.faults.planted import (
     weights,
 )
 
-__all__ = ["data", "functions", "gradients", "initialisation", "layers", "optimizer", "weights"]
+__all__ = [
+    "data",
+    "forwards",
+    "functions",
+    "gradients",
+    "initialisation",
+    "layers",
+    "optimizer",
+    "weights",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 _NO_MATTER = frozenset({"inplace", "training"})
@@ -22,12 +23,15 @@ class Attributes(NamedTuple):
             otherwise in training; and the names of its parameters, as ``"parameters"``.
         features: The number that a linear layer is given, and the one that it returns; else zeros.
         sizes: The shapes of the weights in it, by name.
+        numbers: Its own whole numbers, tuples of these and attributes that are None, by name, and
+            its mode: mostly they follow from sizes, or from its place.
     """
 
     kind: str
     settings: Mapping[str, float | bool | str]
     features: tuple[int, int] = (0, 0)
     sizes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    numbers: Mapping[str, object] = MappingProxyType({})
 
 
 def attributes_of(modules: Mapping[str, Any]) -> dict[str, Attributes]:
@@ -73,4 +77,13 @@ def _attributes(module: Any, sizes: Sequence[tuple[str, tuple[int, ...]]]) -> At
     given, returned = (vars(module).get(f"{way}_features") for way in ("in", "out"))
     is_linear = type(given) is int and type(returned) is int
     features = (given, returned) if is_linear else (0, 0)
-    return Attributes(path, settings, features, tuple(sizes))
+    numbers = {name: own for name, own in vars(module).items() if _is_whole(own)}
+    if type(mode := vars(module).get("training")) is bool:
+        numbers["training"] = mode
+    return Attributes(path, settings, features, tuple(sizes), numbers)
+
+
+def _is_whole(own: Any) -> bool:
+    """True for a whole number, a tuple of these, and None."""
+    each = own if type(own) is tuple else (own,)
+    return all(type(one) is int or one is None for one in each)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from taiyi_fx.findings.facts.attributes import Attributes
 from taiyi_fx.findings.facts.chain import InRole, passed_back
+from taiyi_fx.findings.facts.forwards import Forward
 from taiyi_fx.findings.facts.loss_graph import LossGraph
 from taiyi_fx.findings.facts.not_finite import NotFinite
 from taiyi_fx.findings.facts.of_layers import LayerSettings
@@ -55,6 +56,7 @@ class Evidence:
         modules_before: Takes a module, and the names of some, to the nearest of these on each way
             to what it is given; none if it is not known. It is asked likewise.
         shape_before: Takes a module to the shape of what it is given; empty if it is not known.
+        forwards: The forward of each module of which an outline shows any calls.
         order: The names of modules in the order of execution, as far as an outline shows them.
         squashed: The function whose values a loss squashes again, by the loss's name.
         groups: The number of the optimizer's group that each module's parameters are in, and its
@@ -89,6 +91,7 @@ class Evidence:
     before_module: Callable[[str], Sequence[str]] = _unknown
     modules_before: Callable[[str, Collection[str]], Collection[str]] = _none_known
     shape_before: Callable[[str], str] = _unknown_shape
+    forwards: Mapping[str, Forward] = field(default_factory=dict)
     order: Sequence[str] = ()
     squashed: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, tuple[int, float]] = field(default_factory=dict)
@@ -143,7 +146,7 @@ class Evidence:
             reasons: The reasons for missing series.
         """
         found: dict[Series, tuple[list[int], list[float]]] = {}
-        for block in records.select(mode="train").blocks():
+        for block in (block for block in records.blocks() if block.mode == "train"):
             for name, value in zip(block.series, block.values, strict=True):
                 steps, values = found.setdefault(name, ([], []))
                 steps.append(block.step)
@@ -342,6 +345,11 @@ class Evidence:
         return of_weights | {(s.module, s.quantity.partition(".")[2]): s for s in every}
 
     @functools.cached_property
+    def sizes_of_parameters(self) -> dict[tuple[str, str], Watched]:
+        """The root of the mean square of each parameter, likewise."""
+        return {(s.module, s.quantity.partition(".")[2]): s for s in self.of_each("ParameterRMS")}
+
+    @functools.cached_property
     def norms(self) -> frozenset[str]:
         """The modules that return the size of their gain, whatever they are given.
 
@@ -380,8 +388,7 @@ class Evidence:
         """The number of elements of each parameter, by module and name, where it is known."""
         found: dict[tuple[str, str], float] = {}
         norms = self.norms_of_parameters
-        for s in self.of_each("ParameterRMS"):
-            name = s.module, s.quantity.partition(".")[2]
+        for name, s in self.sizes_of_parameters.items():
             if name in norms and s.values[0] > 0:
                 found[name] = float((norms[name].values[0] / s.values[0]) ** 2)
         return found

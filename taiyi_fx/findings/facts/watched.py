@@ -47,10 +47,11 @@ class Watched(NamedTuple):
 
         Sizes of steps since the previous due one become sizes of one step, as schedules differ.
         """
-        order = np.argsort(steps, kind="stable")
-        steps, values = steps[order], values[order]
-        is_last = np.append(np.diff(steps) > 0, True)[: len(steps)]
-        steps, values = steps[is_last], values[is_last]
+        if not (steps[1:] > steps[:-1]).all():
+            order = np.argsort(steps, kind="stable")
+            steps, values = steps[order], values[order]
+            is_last = np.append(np.diff(steps) > 0, True)
+            steps, values = steps[is_last], values[is_last]
         if facts[1] == "step_size" and len(steps) > 1:
             gaps = np.diff(steps)
             values = values / np.append(gaps[:1], gaps)

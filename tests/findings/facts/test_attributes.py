@@ -49,3 +49,12 @@ class Asks(nn.Dropout):
 
 def test_a_mode_that_is_computed_is_not_asked_for():
     assert "training" not in attributes_of({"": Asks()})[""].settings
+
+
+def test_whole_numbers_and_what_is_none_are_apart_from_settings():
+    known = attributes_of({"conv": nn.Conv2d(2, 3, (1, 2), padding="same")})["conv"]
+    assert known.numbers["out_channels"] == 3
+    assert known.numbers["kernel_size"] == (1, 2)
+    assert known.numbers["training"] is True
+    assert not {"padding", "padding_mode", "_parameters"} & known.numbers.keys()
+    assert attributes_of({"pool": nn.AdaptiveAvgPool2d((None, 2))})["pool"].numbers["output_size"]

@@ -114,13 +114,19 @@ def attention_collapses(evidence: Evidence) -> Iterator[Finding]:
     known = evidence.of_quantity("AttentionSink")
     sinks = {one.module for one in known if median(one.values[:_FIRST]) >= _RESTS}
     every = [*evidence.of_quantity("AttentionEntropy")]
+    usual_of = {one.module: median(one.values) for one in every}
     for one in every:
-        usual = max(median(one.values[:_FIRST]), _of_others(one, every))
+        of_others = _of_others(one, usual_of)
+        usual = max(median(one.values[:_FIRST]), of_others)
         logits = largest.get(one.module)
         is_so = _stays_below(max(_FALL * usual, _NONE), one)
         is_sharp = logits is None or median(logits.last_half) >= _SHARP
         has_collapsed = mostly(is_so) and is_sharp
-        if not has_collapsed and one.module not in sinks and _begins_sharp(one, every, largest):
+        if (
+            not has_collapsed
+            and one.module not in sinks
+            and _begins_sharp(one, every, largest, of_others)
+        ):
             is_so = _stays_below(max(_PEAKED * usual, _NONE), one)
         elif not has_collapsed:
             continue
@@ -170,18 +176,21 @@ def _stays_below(bound: float, one: Watched) -> NDArray[np.bool_]:
     return smooth(np.nan_to_num(one.values, nan=np.inf)) <= _LEAVES * bound
 
 
-def _begins_sharp(one: Watched, every: Sequence[Watched], largest: Mapping[str, Watched]) -> bool:
+def _begins_sharp(
+    one: Watched, every: Sequence[Watched], largest: Mapping[str, Watched], usual: float
+) -> bool:
     """True if it begins with logits far beyond those of all others, and half of their entropy."""
+    if not median(one.values[:_FIRST]) <= _PEAKED * usual:
+        return False
     others = [s.module for s in every if s.module != one.module and s.role == one.role]
     known = [largest[m] for m in (one.module, *others) if m in largest]
     if len(others) < _FEW or len(known) < 1 + len(others):
         return False
     own, *beside = (median(s.values[:_FIRST]) for s in known)
-    is_peaked = median(one.values[:_FIRST]) <= _PEAKED * _of_others(one, every)
-    return is_peaked and own >= max(_BEGINS, _APART * max(beside))
+    return own >= max(_BEGINS, _APART * max(beside))
 
 
-def _of_others(one: Watched, every: Sequence[Watched]) -> float:
+def _of_others(one: Watched, entropies: Mapping[str, float]) -> float:
     """The median of the others' entropies; 0 of fewer than two others."""
-    others = [median(other.values) for other in every if other.module != one.module]
+    others = [value for module, value in entropies.items() if module != one.module]
     return median(others) if len(others) > 1 else 0.0

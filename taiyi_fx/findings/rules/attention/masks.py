@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -17,7 +17,8 @@ from taiyi_fx.findings.kind import Kind
 _ALL, _SOME = 1 - 1e-6, 1e-4
 """Shares of a query's weight: all of it but for rounding, and so much that no rounding makes it."""
 _FEW, _SHARE = 3, 0.34
-"""Others without it, and the largest share of the siblings that has it: else it is on purpose."""
+"""Others without it, of two in modules that are known to be alike; and the largest share of the
+siblings that has it: else it is on purpose."""
 _EVEN, _HALF, _ONE = 0.9, (0.5, 0.75), (0.8, 1.1)
 """The entropy of attention that is all but even, the share of keys that a triangle leaves, and how
 many keys of the weight of the first one are one."""
@@ -65,7 +66,8 @@ def missing_masks(evidence: Evidence) -> Iterator[Finding]:
     for group in groups.values():
         seeing = [one for one in group if (one.values > _SOME).all() and not _is_of_future(one)]
         blind = [one for one in group if not one.values.any()]
-        is_odd = len(seeing) <= _SHARE * len(group) and len(blind) >= _FEW
+        fewest = _FEW - _are_alike(group, evidence)
+        is_odd = len(seeing) <= _SHARE * len(group) and len(blind) >= fewest
         for one in seeing if is_odd else ():
             value = median(one.values)
             text = (
@@ -73,6 +75,13 @@ def missing_masks(evidence: Evidence) -> Iterator[Finding]:
                 f"later than they are, those of {len(blind)} others like it nothing"
             )
             yield MISSING_MASK.at(one, 0, text, "0, as of its siblings", value=value)
+
+
+def _are_alike(group: Sequence[Watched], evidence: Evidence) -> bool:
+    """True for attentions in modules that are known to be of one class and of the same sizes."""
+    homes = [one.name.rpartition(".")[0] if "()" in one.name else one.name for one in group]
+    known = [evidence.attributes.get(home) for home in homes]
+    return len({own and (own.kind, own.sizes) for own in known}) == 1 and None not in known
 
 
 def masks_ahead(evidence: Evidence) -> Iterator[Finding]:

@@ -100,11 +100,10 @@ def _excess(s: Watched, evidence: Evidence) -> _Excess | None:
 
 
 def _beside_rate(s: Watched, rate: float, decay: float, evidence: Evidence) -> _Excess | None:
-    of = s.quantity.replace("UpdateRatio", "ParameterRMS")
-    sizes = [one for one in evidence.of_quantity(of) if one.module == s.module]
-    if not sizes:
+    own = evidence.sizes_of_parameters.get((s.module, s.quantity.partition(".")[2]))
+    if own is None:
         return None
-    ratio, size = at_common_steps([s, sizes[0]])
+    ratio, size = at_common_steps([s, own])
     return _first(ratio, _OF_ADAM * rate / np.maximum(size.values, _TINY) + decay, 1)
 
 

@@ -52,6 +52,15 @@ def test_models_that_see_all_and_models_that_see_the_past_are_none(shares):
     assert [*missing_masks(ahead(*shares)), *turned_masks(ahead(*shares))] == []
 
 
+@pytest.mark.parametrize(("odd", "found"), [(None, [SITES[1]]), ({"kind": "Cross"}, [])])
+def test_of_three_in_modules_of_one_class_and_size_one_is_told(odd, found):
+    one = Attributes("Attention", {}, sizes=(("qkv", (24, 8)),))
+    homes = {f"h.{i}.attn": one for i in range(3)}
+    homes["h.1.attn"] = one._replace(**odd or {})
+    known = replace(ahead(0.0, 0.5, 0.0), attributes=homes)
+    assert [each.module for each in missing_masks(known)] == found
+
+
 def allowed(**shares):
     return evidence({(name, "AttentionAllowed"): x for name, x in shares.items()})
 
@@ -97,6 +106,18 @@ def test_a_model_with_masks_as_multihead_attention_takes_them_is_told_by_the_pre
         watched.monitor.track(step)
     kinds = {one.kind: one.module for one in watched.monitor.findings}
     assert kinds["turned_mask" if diagonal else "missing_mask"] == "2.attention()"
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_an_attention_of_three_that_is_given_no_mask_is_told_by_the_preset(n):
+    past = torch.ones(6, 6, dtype=torch.bool).tril()
+    blocks = [Block(None if i == 1 else past) for i in range(n)]
+    watched = taiyi_fx.instrument(nn.Sequential(*blocks, nn.Linear(8, 1)), "transformer")
+    for step in range(10):
+        watched(torch.randn(4, 6, 8)).square().mean().backward()
+        watched.monitor.track(step)
+    kinds = {one.kind: one.module for one in watched.monitor.findings}
+    assert kinds["missing_mask"] == "1.attention()"
 
 
 def padded(rates, shares):
