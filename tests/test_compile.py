@@ -1157,3 +1157,55 @@ def test_a_forward_that_fails_and_runs_without_the_compiler_brings_no_warning():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
             probed.monitor.track(step)
+
+
+def twice(model, run, x, way):
+    """The gradients of a penalty on a gradient, or the error where that cannot be had."""
+    x = x.clone().requires_grad_()
+    loss = run(x).square().sum()
+    if way == "grad":
+        (g,) = torch.autograd.grad(loss, x, create_graph=True)
+        first = [g]
+    else:
+        loss.backward(create_graph=True)
+        first = [x.grad, *(p.grad for p in model.parameters())]
+    came = [g.detach().clone() for g in first]
+    try:
+        second = torch.autograd.grad(sum(g.square().sum() for g in first), [*model.parameters()])
+    except RuntimeError as error:
+        return came, str(error)
+    finally:
+        x.grad = None  # which leads to itself
+        model.zero_grad()
+    return came, second
+
+
+@pytest.mark.filterwarnings("ignore:Using backward\\(\\) with create_graph=True")
+@pytest.mark.parametrize("way", ["grad", "backward"])
+@pytest.mark.parametrize(
+    "backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.slow)]
+)
+def test_a_gradient_through_a_gradient_goes_as_far_as_in_the_compiled_plain_model(backend, way):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    cfg = {nn.Linear: ["InputSndNorm", "OutputGradSndNorm", "OutputGradAbsMax"]}
+    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
+    run, of_plain = (torch.compile(m, fullgraph=True, backend=backend) for m in (compiled, model))
+    goes_twice = backend == "eager"
+    for step, x in enumerate(torch.randn(2, 3, 4)):
+        first, second = twice(model, of_plain, x, way)
+        found, then = twice(compiled, run, x, way)
+        assert all(map(torch.equal, found, first))
+        if goes_twice:
+            assert all(map(torch.equal, then, second))
+        else:
+            assert then == second
+            assert "double backward" in then
+        twice(eager, eager, x, way)
+        eager.monitor.track(step)
+        # No gradient is read of a compiled backward that goes to given tensors alone.
+        is_told = way == "grad" and not goes_twice and not step
+        with pytest.warns(taiyi_fx.MonitorWarning) if is_told else contextlib.nullcontext():
+            compiled.monitor.track(step)
+    if goes_twice:
+        assert_same_records(eager.monitor.records, compiled.monitor.records)
