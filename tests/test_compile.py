@@ -1209,3 +1209,29 @@ def test_a_gradient_through_a_gradient_goes_as_far_as_in_the_compiled_plain_mode
             compiled.monitor.track(step)
     if goes_twice:
         assert_same_records(eager.monitor.records, compiled.monitor.records)
+
+
+def guards_of(layers, asked):
+    """The number of guards of compiled layers."""
+    torch.compiler.reset()
+    counted = []
+
+    def count(entries):
+        counted.append(len(entries))
+        return [True] * len(entries)
+
+    model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(layers)))
+    if asked:
+        model = taiyi_fx.instrument(model, {nn.Linear: asked})
+    run = torch.compile(model, backend="eager", fullgraph=True, options={"guard_filter_fn": count})
+    run(torch.ones(2, 4))
+    return sum(counted)
+
+
+@pytest.mark.skipif(torch.__version__ < "2.7", reason="2.6 filters no guards")
+def test_probes_add_no_guards():
+    """Of those of the layers, torch's own of their hooks are not needed: the graph has none."""
+    asked = ["InputSndNorm", "OutputAbsMax", "OutputGradSndNorm"]
+    many, few = (guards_of(layers, asked) for layers in (8, 2))
+    assert many - few == guards_of(8, asked[:1]) - guards_of(2, asked[:1])
+    assert many - few < guards_of(8, ()) - guards_of(2, ())

@@ -306,7 +306,7 @@ def _groups(reader: Reader, entries: Sequence[Entry], x: Tensor | None) -> tuple
 
 
 def _read(x: Tensor, trace: Trace, reader: Reader) -> list[Tensor]:
-    return trace.packed(_states(trace, reader, x, None), x.device)
+    return trace.packed(_states(trace, reader, x.detach(), None), x.device)
 
 
 def _states(
