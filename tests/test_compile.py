@@ -1235,3 +1235,84 @@ def test_probes_add_no_guards():
     many, few = (guards_of(layers, asked) for layers in (8, 2))
     assert many - few == guards_of(8, asked[:1]) - guards_of(2, asked[:1])
     assert many - few < guards_of(8, ()) - guards_of(2, ())
+
+
+class Stacked(nn.Module):
+    """Blocks of one class behind a layer of their own."""
+
+    def __init__(self, blocks, block=Layers):
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+        self.blocks = nn.ModuleList([block() for _ in range(blocks)])
+
+    def forward(self, x):
+        x = self.first(x)
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def graphs_of_blocks(blocks, cfg, how="in place"):
+    """The number of graphs that blocks, each compiled by itself, make in two steps."""
+    torch.compiler.reset()
+    counted = []
+    backend = counting(counted)
+    model = taiyi_fx.instrument(Stacked(blocks), cfg) if cfg else Stacked(blocks)
+    for i, block in enumerate(model.blocks):
+        if how == "in place":
+            block.compile(fullgraph=True, backend=backend)
+        else:
+            model.blocks[i] = torch.compile(block, fullgraph=True, backend=backend)
+    for step in range(2):
+        model(torch.ones(2, 8)).sum().backward()
+        if cfg:
+            model.monitor.track(step)
+    return len(counted)
+
+
+# torch asks a tensor that enters a block for its gradient.
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")
+@pytest.mark.parametrize("how", ["in place", "wrapped"])
+@pytest.mark.parametrize("blocks", [4, pytest.param(12, marks=pytest.mark.slow)])
+def test_blocks_compiled_one_by_one_share_a_graph_where_nothing_in_them_is_read(blocks, how):
+    cfg = {"first": ["InputSndNorm", "OutputGradSndNorm"]}
+    sometimes = {"blocks.*.fc": [["InputSndNorm", "linear(2, 3)"]], **cfg}
+    assert graphs_of_blocks(blocks, None, how) == 1
+    assert graphs_of_blocks(blocks, cfg, how) == 1
+    assert graphs_of_blocks(blocks, sometimes, how) == 1  # nothing in them is due in two steps
+    cfg["blocks.1.fc"] = ["InputSndNorm"]
+    assert graphs_of_blocks(blocks, cfg, how) == 2
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")
+@pytest.mark.parametrize("blocks", [4, pytest.param(12, marks=pytest.mark.slow)])
+def test_blocks_compiled_one_by_one_have_a_graph_each_where_all_are_read(blocks):
+    """And no more than that: docs/explanation/limits.md tells of it."""
+    assert graphs_of_blocks(blocks, {"blocks.*.fc": ["InputSndNorm"]}) == blocks
+
+
+class Region(Layers):
+    def forward(self, x):
+        return super().forward(x)
+
+
+@pytest.mark.skipif(torch.__version__ < "2.8", reason="torch has no regions before")
+@pytest.mark.parametrize("blocks", [4, pytest.param(12, marks=pytest.mark.slow)])
+def test_a_region_is_compiled_once_for_all_blocks_where_nothing_in_it_is_read(blocks, monkeypatch):
+    monkeypatch.setattr(Region, "forward", torch.compiler.nested_compile_region(Region.forward))
+
+    def bodies(cfg):
+        torch.compiler.reset()
+        graphs = []
+        model = Stacked(blocks, Region)
+        if cfg:
+            model = taiyi_fx.instrument(model, cfg)
+        torch.compile(model, fullgraph=True, backend=counting(graphs))(torch.ones(2, 8))
+        if cfg:
+            model.monitor.track(0)
+            assert {r.module for r in model.monitor.records} == set(cfg)
+        (graph,) = graphs
+        return len([*graph.named_children()])
+
+    assert bodies(None) == 1
+    assert bodies({"first": ["InputSndNorm"], "blocks.1": ["InputSndNorm", "OutputAbsMax"]}) == 1

@@ -165,7 +165,9 @@ class Installation:
         counted = names.union(root.sites, *(part.sites for part in chosen))
         counters = tuple(c for n, c in self._calls.items() if n in counted)
         modules = {id(override.module) for override in (root, *chosen)}
-        frames = [frame for frame in self._frames if id(frame.module) not in modules]
+        frames = [
+            f for f in self._frames if id(f.module) not in modules and _holds(f.module, modules)
+        ]
         return [root, *chosen, *frames], counters
 
     def put(self, *, needs_parts: bool = True) -> None:
@@ -235,7 +237,7 @@ class Installation:
         """Gives parts that are compiled one by one frames of their own, even if of one class.
 
         In the plain model such parts run the same code, and torch.compile shares it between them.
-        Here each has statistics of its own, and is compiled separately.
+        Here each that is read has statistics of its own, and is compiled separately.
 
         Returns:
             True if there are any.
@@ -261,6 +263,11 @@ class Installation:
         if self.run.due:
             self.table.clear()
             self.count_anew()
+
+
+def _holds(part: nn.Module, modules: Collection[int]) -> bool:
+    """True if a module or one of its parts is among these, which are named by identity."""
+    return any(id(module) in modules for module in modules_of(part))
 
 
 def _compiled_parts(root: nn.Module) -> list[nn.Module]:
