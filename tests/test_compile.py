@@ -1157,3 +1157,174 @@ def test_a_forward_that_fails_and_runs_without_the_compiler_brings_no_warning():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
             probed.monitor.track(step)
+
+
+def twice(model, run, x, way):
+    """The gradients of a penalty on a gradient, or the error where that cannot be had."""
+    x = x.clone().requires_grad_()
+    loss = run(x).square().sum()
+    if way == "grad":
+        (g,) = torch.autograd.grad(loss, x, create_graph=True)
+        first = [g]
+    else:
+        loss.backward(create_graph=True)
+        first = [x.grad, *(p.grad for p in model.parameters())]
+    came = [g.detach().clone() for g in first]
+    try:
+        second = torch.autograd.grad(sum(g.square().sum() for g in first), [*model.parameters()])
+    except RuntimeError as error:
+        return came, str(error)
+    finally:
+        x.grad = None  # which leads to itself
+        model.zero_grad()
+    return came, second
+
+
+@pytest.mark.filterwarnings("ignore:Using backward\\(\\) with create_graph=True")
+@pytest.mark.parametrize("way", ["grad", "backward"])
+@pytest.mark.parametrize(
+    "backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.slow)]
+)
+def test_a_gradient_through_a_gradient_goes_as_far_as_in_the_compiled_plain_model(backend, way):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    cfg = {nn.Linear: ["InputSndNorm", "OutputGradSndNorm", "OutputGradAbsMax"]}
+    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
+    run, of_plain = (torch.compile(m, fullgraph=True, backend=backend) for m in (compiled, model))
+    goes_twice = backend == "eager"
+    for step, x in enumerate(torch.randn(2, 3, 4)):
+        first, second = twice(model, of_plain, x, way)
+        found, then = twice(compiled, run, x, way)
+        assert all(map(torch.equal, found, first))
+        if goes_twice:
+            assert all(map(torch.equal, then, second))
+        else:
+            assert then == second
+            assert "double backward" in then
+        twice(eager, eager, x, way)
+        eager.monitor.track(step)
+        # No gradient is read of a compiled backward that goes to given tensors alone.
+        is_told = way == "grad" and not goes_twice and not step
+        with pytest.warns(taiyi_fx.MonitorWarning) if is_told else contextlib.nullcontext():
+            compiled.monitor.track(step)
+    if goes_twice:
+        assert_same_records(eager.monitor.records, compiled.monitor.records)
+
+
+def guards_of(layers, asked):
+    """The number of guards of compiled layers."""
+    torch.compiler.reset()
+    counted = []
+
+    def count(entries):
+        counted.append(len(entries))
+        return [True] * len(entries)
+
+    model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(layers)))
+    if asked:
+        model = taiyi_fx.instrument(model, {nn.Linear: asked})
+    run = torch.compile(model, backend="eager", fullgraph=True, options={"guard_filter_fn": count})
+    run(torch.ones(2, 4))
+    return sum(counted)
+
+
+@pytest.mark.skipif(torch.__version__ < "2.7", reason="2.6 filters no guards")
+def test_probes_add_no_guards():
+    """Of those of the layers, torch's own of their hooks are not needed: the graph has none."""
+    asked = ["InputSndNorm", "OutputAbsMax", "OutputGradSndNorm"]
+    many, few = (guards_of(layers, asked) for layers in (8, 2))
+    assert many - few == guards_of(8, asked[:1]) - guards_of(2, asked[:1])
+    assert many - few < guards_of(8, ()) - guards_of(2, ())
+
+
+class Stacked(nn.Module):
+    """Blocks of one class behind a layer of their own."""
+
+    def __init__(self, blocks, block=Layers):
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+        self.blocks = nn.ModuleList([block() for _ in range(blocks)])
+
+    def forward(self, x):
+        x = self.first(x)
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def graphs_of_blocks(blocks, cfg, how="in place"):
+    """The number of graphs that blocks, each compiled by itself, make in two steps."""
+    torch.compiler.reset()
+    counted = []
+    backend = counting(counted)
+    model = taiyi_fx.instrument(Stacked(blocks), cfg) if cfg else Stacked(blocks)
+    for i, block in enumerate(model.blocks):
+        if how == "in place":
+            block.compile(fullgraph=True, backend=backend)
+        else:
+            model.blocks[i] = torch.compile(block, fullgraph=True, backend=backend)
+    for step in range(2):
+        model(torch.ones(2, 8)).sum().backward()
+        if cfg:
+            model.monitor.track(step)
+    return len(counted)
+
+
+# torch asks a tensor that enters a block for its gradient.
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")
+@pytest.mark.parametrize("how", ["in place", "wrapped"])
+@pytest.mark.parametrize("blocks", [4, pytest.param(12, marks=pytest.mark.slow)])
+def test_blocks_compiled_one_by_one_share_a_graph_where_nothing_in_them_is_read(blocks, how):
+    cfg = {"first": ["InputSndNorm", "OutputGradSndNorm"]}
+    sometimes = {"blocks.*.fc": [["InputSndNorm", "linear(2, 3)"]], **cfg}
+    assert graphs_of_blocks(blocks, None, how) == 1
+    assert graphs_of_blocks(blocks, cfg, how) == 1
+    assert graphs_of_blocks(blocks, sometimes, how) == 1  # nothing in them is due in two steps
+    cfg["blocks.1.fc"] = ["InputSndNorm"]
+    assert graphs_of_blocks(blocks, cfg, how) == 2
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")
+@pytest.mark.parametrize("blocks", [4, pytest.param(12, marks=pytest.mark.slow)])
+def test_blocks_compiled_one_by_one_have_a_graph_each_where_all_are_read(blocks):
+    """And no more than that: docs/explanation/limits.md tells of it."""
+    assert graphs_of_blocks(blocks, {"blocks.*.fc": ["InputSndNorm"]}) == blocks
+
+
+class Region(Layers):
+    def forward(self, x):
+        return super().forward(x)
+
+
+@pytest.mark.skipif(torch.__version__ < "2.8", reason="torch has no regions before")
+@pytest.mark.parametrize("blocks", [4, pytest.param(12, marks=pytest.mark.slow)])
+def test_a_region_is_compiled_once_for_all_blocks(blocks, monkeypatch):
+    """Torch refuses more than eight codes of one region; what is in it is read without compiling."""
+    monkeypatch.setattr(Region, "forward", torch.compiler.nested_compile_region(Region.forward))
+    read = {"first", "blocks.1"}
+
+    def bodies(cfg):
+        torch.compiler.reset()
+        graphs = []
+        model = Stacked(blocks, Region)
+        if cfg:
+            model = taiyi_fx.instrument(model, cfg)
+        torch.compile(model, fullgraph=True, backend=counting(graphs))(torch.ones(2, 8))
+        if cfg:
+            is_told = read != set(cfg)
+            with (
+                pytest.warns(taiyi_fx.MonitorWarning, match="a region that torch compiles once")
+                if is_told
+                else contextlib.nullcontext()
+            ):
+                model.monitor.track(0)
+            assert {r.module for r in model.monitor.records} == read
+            model(torch.ones(2, 8))
+            model.monitor.track(1)
+            assert {r.module for r in model.monitor.records if r.step} == set(cfg)
+        (graph,) = graphs
+        return len([*graph.named_children()])
+
+    around = {name: ["InputSndNorm", "OutputAbsMax"] for name in read}
+    within = {f"blocks.{i}.fc": ["InputSndNorm"] for i in range(blocks)}
+    assert bodies(None) == bodies(around) == bodies(within | around) == 1

@@ -42,6 +42,11 @@ _CALL_NOT_SEEN = (
     "this call was not seen in a training forward: the module that makes it was not called, or "
     "makes it no more"
 )
+_IN_REGION = (
+    "it is part of a region that torch compiles once for all its modules "
+    "(torch.compiler.nested_compile_region), out of which no statistic comes: read the module that "
+    "is the region, or leave away the mark"
+)
 _CALL_COMPILED = (
     "the forward that makes this call stayed Python and was compiled, or calls a compiled "
     "function that makes it, where only modules and graphs are seen: leave it out of what is "
@@ -237,6 +242,8 @@ class Statistics:
         return Statistic(slot.reading, slot.found, self.scale.factor(slot.reading))
 
     def _why_not_called(self, site: str) -> str:
+        if site.partition("@")[0] in self._table.board.in_regions:
+            return _IN_REGION
         if not site.endswith("()"):
             return NOT_CALLED
         return _CALL_COMPILED if site in self._table.board.compiled else _CALL_NOT_SEEN

@@ -33,6 +33,7 @@ class Board:
         traces: The graphs that the compiler made.
         left: The results of their forwards that are still to be unpacked.
         compiled: Sites of functions in forwards that stayed Python and were compiled.
+        in_regions: Sites left out of compiled code, which stands for several modules there.
         is_open: True while a forward runs that will leave results of compiled code at its end.
         is_within: True if the code around the model is compiled with it.
         making: A reference to the compilation that is under way, or was last, and its graph.
@@ -47,6 +48,7 @@ class Board:
         self.traces: list[Trace] = []
         self.left: list[tuple[Trace, list[Part] | None, list[Tensor] | None]] = []
         self.compiled: set[str] = set()
+        self.in_regions: set[str] = set()
         self.is_open = self.is_within = False
         self.making: tuple[Callable[[], Any], Trace] | None = None
         self._reductions: dict[Any, Any] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -48,141 +49,179 @@ _ROOM = 4
 """The size of a new carrier, in numbers for each due reading of a gradient."""
 
 
-class CompiledProbes:
-    """Every probe of compiled code: constants in the code say what to read.
+Here = tuple[Board, str, bool]
+"""The board, its key, and whether the code around the model is compiled with it."""
 
-    Constants need no guards when the code is called.
 
-    Args:
-        board: Takes the statistics.
-        gradients: The number of readings of gradients that are due.
+def here_on(board: Board) -> Callable[[], Here]:
+    """A function for the begin of compiled code, whose result its probes are given.
+
+    What they were to look up themselves, the compiler would check for each of them at each call.
     """
 
-    def __init__(self, board: Board, gradients: int) -> None:
-        # torch.fx names a called object in the generated code by these two.
-        self.__name__ = "probes"
-        self.__module__ = "taiyi_fx"
-        self.board = board
-        self.room = _ROOM * gradients
+    def here() -> Here:
+        return board, board.key, board.is_within
 
-    def __call__(self, value: Any, steps: Steps, given: Any = None) -> Any:
-        """Reads a value by a probe's steps; ``given`` is the input of its call."""
-        for what, aliasing, pick, reader in steps:
-            if what in ("value", "gradient"):
-                # The compiler interprets this for each probe, and a call takes it longest.
-                is_alone = pick is None and type(value) is Tensor
-                tensor = value if is_alone else find_tensor(value, pick)
-                if tensor is None:
-                    continue
-                if what == "value":
-                    self._read(tensor.detach(), reader)
-                else:
-                    value = self._watched(value, tensor, None, aliasing, reader)
-            elif what == "pair":
-                tensor, x = find_tensor(value, None), find_tensor(given, pick)
-                if tensor is not None and x is not None:
-                    value = self._watched(value, tensor, x.detach(), aliasing, reader)
-            elif what == "call":
-                call = given if isinstance(given, Call) else Call((given,), {})
-                self._read_call(call, value, reader)
-            else:
-                self._note(reader, NO_SPANS)
+    return here
+
+
+# The compiler interprets these for each probe. Constants in the code say what to read, which need
+# no guards when the code is called.
+
+
+def read_value(
+    here: Here, value: Any, given: Any, aliasing: Aliasing, pick: Pick, reader: str, room: int
+) -> Any:
+    """Reads the tensor of a value; returns the value."""
+    x = value if pick is None and type(value) is Tensor else find_tensor(value, pick)
+    if x is None:
         return value
-
-    def _read(self, x: Tensor, reader: str) -> None:
-        board = self.board
-        trace, where = _trace_here(board.key, board.is_within)
-        if not where:
-            name = f"{trace}_parts"
-            if getattr(board, name) is None:
-                setattr(board, name, [])
-            getattr(board, name).append((reader, read(x, trace, reader)))
-        elif where == CHECKPOINT:
-            name, _ = _carrier_at(board.key, trace, x.device, self.room)
-            read_within(x, getattr(board, name), trace, reader)
+    board, key, is_within = here
+    trace, where = _trace_here(key, is_within)
+    if not where:
+        name, one = f"{trace}_parts", (reader, read(x, trace, reader))
+        held = getattr(board, name)
+        if held is None:
+            setattr(board, name, [one])
         else:
-            _note(trace, reader, f"compiled code cannot return a statistic from {where}")
+            held.append(one)
+    elif where == CHECKPOINT:
+        name, _ = _carrier_at(key, trace, x.device, room)
+        read_within(x, getattr(board, name), trace, reader)
+    else:
+        _note(trace, reader, f"compiled code cannot return a statistic from {where}")
+    return value
 
-    def _read_call(self, call: Call, result: Any, reader: str) -> None:
-        board = self.board
-        trace, where = _trace_here(board.key, board.is_within)
-        if where:
-            _note(
-                trace, reader, f"compiled code cannot return the statistic of a call from {where}"
-            )
-            return
-        name = f"{trace}_parts"
-        if getattr(board, name) is None:
-            setattr(board, name, [])
-        states = read_call(call.args, call.kwargs, call.function, result, trace, reader)
-        getattr(board, name).append((reader, states))
 
-    def _watched(
-        self, value: Any, y: Tensor, x: Tensor | None, aliasing: Aliasing, reader: str
-    ) -> Any:
-        """``value``, with the gradient of its ``y`` read, beside ``x`` if that is given."""
-        if value is not y or isinstance(y, Parameter):
-            why = self._why_not(value, y, aliasing)
-            if why:
-                self._note(reader, why)
-                return value
-        if not (y.requires_grad and is_grad_enabled()):
+def read_gradient(
+    here: Here, value: Any, given: Any, aliasing: Aliasing, pick: Pick, reader: str, room: int
+) -> Any:
+    """``value``, with the gradient of its tensor read."""
+    y = value if pick is None and type(value) is Tensor else find_tensor(value, pick)
+    return value if y is None else _watched(here, value, y, None, aliasing, reader, room)
+
+
+def read_pair(
+    here: Here, value: Any, given: Any, aliasing: Aliasing, pick: Pick, reader: str, room: int
+) -> Any:
+    """``value``, with its gradient read beside a tensor of what was given."""
+    y, x = find_tensor(value, None), find_tensor(given, pick)
+    if y is None or x is None:
+        return value
+    return _watched(here, value, y, x.detach(), aliasing, reader, room)
+
+
+def read_result(
+    here: Here, value: Any, given: Any, aliasing: Aliasing, pick: Pick, reader: str, room: int
+) -> Any:
+    """Reads a call with its result, which is returned."""
+    board, key, is_within = here
+    call = given if isinstance(given, Call) else Call((given,), {})
+    trace, where = _trace_here(key, is_within)
+    if where:
+        _note(trace, reader, f"compiled code cannot return the statistic of a call from {where}")
+    else:
+        states = read_call(call.args, call.kwargs, call.function, value, trace, reader)
+        _keep(board, f"{trace}_parts", (reader, states))
+    return value
+
+
+def read_span(
+    here: Here, value: Any, given: Any, aliasing: Aliasing, pick: Pick, reader: str, room: int
+) -> Any:
+    """The value, with a note that spans are not read."""
+    _, key, is_within = here
+    trace, _ = _trace_here(key, is_within)
+    _note(trace, reader, NO_SPANS)
+    return value
+
+
+READ_BY: dict[What, Callable[..., Any]] = {
+    "value": read_value,
+    "gradient": read_gradient,
+    "pair": read_pair,
+    "call": read_result,
+    "span": read_span,
+}
+"""The function of each step."""
+
+
+def room_of(gradients: int) -> int:
+    """The size of a new carrier, for so many due readings of gradients."""
+    return _ROOM * gradients
+
+
+def _watched(
+    here: Here, value: Any, y: Tensor, x: Tensor | None, aliasing: Aliasing, reader: str, room: int
+) -> Any:
+    """``value``, with the gradient of its ``y`` read, beside ``x`` if that is given."""
+    board, key, is_within = here
+    trace, where = _trace_here(key, is_within)
+    if value is not y or isinstance(y, Parameter):
+        why = _why_not(value, y, aliasing)
+        if why:
+            _note(trace, reader, why)
             return value
-        board = self.board
-        trace, where = _trace_here(board.key, board.is_within)
-        if where and where != CHECKPOINT:
-            _note(trace, reader, f"compiled code cannot return a statistic from {where}")
-            return value
-        # For an input, a view: changing it in place reaches all other names of the input. A hook on
-        # the input itself would see the gradient of its other uses, too.
-        alias = y
-        if aliasing not in _SHARED:
-            alias = alias_of(y) if aliasing == "given" else apart(y)
-        is_within, drops = bool(where), aliasing == "dropout's"
-        name, index = _carrier_at(board.key, trace, y.device, self.room)
-        tickets = [watch(alias, x, getattr(board, name), index, trace, reader, is_within, drops)]
-        for name, other in _other_carriers(board.key, trace, reader, index):
-            carrier = getattr(board, name)
-            tickets.append(watch(alias, x, carrier, other, trace, reader, is_within, drops))
-        if not where:
-            name = f"{trace}_tickets"
-            if getattr(board, name) is None:
-                setattr(board, name, tickets)
-            else:
-                getattr(board, name).extend(tickets)
-        if aliasing in _SHARED:
-            return value
-        return alias if value is y else replace_tensor(value, y, alias)
+    if not (y.requires_grad and is_grad_enabled()):
+        return value
+    if where and where != CHECKPOINT:
+        _note(trace, reader, f"compiled code cannot return a statistic from {where}")
+        return value
+    # For an input, a view: changing it in place reaches all other names of the input. A hook on
+    # the input itself would see the gradient of its other uses, too.
+    alias = y
+    if aliasing not in _SHARED:
+        alias = alias_of(y) if aliasing == "given" else apart(y)
+    in_checkpoint, drops = bool(where), aliasing == "dropout's"
+    name, index = _carrier_at(key, trace, y.device, room)
+    ticket = watch(alias, x, getattr(board, name), index, trace, reader, in_checkpoint, drops)
+    tickets = [ticket]
+    for name, other in _other_carriers(key, trace, reader, index):
+        carrier = getattr(board, name)
+        tickets.append(watch(alias, x, carrier, other, trace, reader, in_checkpoint, drops))
+    if not where:
+        for ticket in tickets:
+            _keep(board, f"{trace}_tickets", ticket)
+    if aliasing in _SHARED:
+        return value
+    return alias if value is y else replace_tensor(value, y, alias)
 
-    def _why_not(self, value: Any, y: Tensor, aliasing: Aliasing) -> str:
-        """The reason why its gradient cannot be read; empty if there is none."""
-        if isinstance(y, Parameter):
-            return PARAMETER
-        if aliasing not in _SHARED and not stands_in(value, y):
-            return "the tensor there is held by another object: read its gradient without compiling"
-        return ""
 
-    def _note(self, reader: str, why: str) -> None:
-        trace, _ = _trace_here(self.board.key, self.board.is_within)
-        _note(trace, reader, why)
+def _why_not(value: Any, y: Tensor, aliasing: Aliasing) -> str:
+    """The reason why its gradient cannot be read; empty if there is none."""
+    if isinstance(y, Parameter):
+        return PARAMETER
+    if aliasing not in _SHARED and not stands_in(value, y):
+        return "the tensor there is held by another object: read its gradient without compiling"
+    return ""
+
+
+def _keep(board: Board, name: str, one: Any) -> None:
+    """Appends to the list that the board has under a name, if it has one yet."""
+    held = getattr(board, name)
+    if held is None:
+        setattr(board, name, [one])
+    else:
+        held.append(one)
 
 
 def end_forward(board: Board) -> None:
     """Leaves the statistics of this forward on the board, for Python or for the next forward."""
-    trace = _trace_begun(board.key)
+    key, is_within = board.key, board.is_within
+    trace = _trace_begun(key)
     if not trace:
         return
     parts = getattr(board, f"{trace}_parts") or []
     tickets = getattr(board, f"{trace}_tickets") or []
-    carriers = [getattr(board, name) for name in _carriers(board.key, trace)]
+    carriers = [getattr(board, name) for name in _carriers(key, trace)]
     # One graph may hold several parts of the model, each of which has an end of its own, or, where
     # the code around the model is compiled with it, several forwards.
     earlier = _left_earlier(trace)
-    before_it = getattr(board, earlier) if earlier and not board.is_within else []
+    before_it = getattr(board, earlier) if earlier and not is_within else []
     left = [*before_it, *leave(parts, carriers, trace, len(before_it))]
     setattr(board, f"{trace}_parts", None)
-    place = _place_left(board.key, trace)
-    if board.is_within:
+    place = _place_left(key, trace)
+    if is_within:
         before = getattr(board, place)
         if before is not None:
             left = merged(before, left, trace)

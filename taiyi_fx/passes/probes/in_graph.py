@@ -28,11 +28,11 @@ from torch._subclasses.fake_tensor import (
 from torch.torch_version import TorchVersion
 
 from taiyi_fx.passes.ir import State, has_fixed_shape
-from taiyi_fx.passes.probes.accumulate import fold, like_part_of, part_of
+from taiyi_fx.passes.probes.accumulate import SlotGroup, like_part_of, part_of
 from taiyi_fx.passes.probes.compiling import for_compiled_code, one_operation
 from taiyi_fx.passes.probes.eager_taps import WithInput
 from taiyi_fx.passes.probes.edited import same
-from taiyi_fx.passes.probes.gradient_hook import give_one_of
+from taiyi_fx.passes.probes.gradient_hook import fold_gradient, give_one_of
 from taiyi_fx.passes.probes.packing import is_left_open, kinds_of, pack, size_of
 from taiyi_fx.passes.probes.traces import READERS, TRACES, Entry, Part, Reader, Trace
 from taiyi_fx.passes.structure import Call, tensors_in
@@ -128,7 +128,7 @@ def watch(
     entries = [e for e in reading.entries() if e in found.rooms and found.rooms[e].tensor == index]
     if not is_traced:  # a backend that runs the graph as it stands
         if entries and y.requires_grad:
-            _hang(y, functools.partial(_fold_now, reading, entries, x), is_of_dropout)
+            _hang(y, functools.partial(fold_gradient, _groups(reading, entries, x)), is_of_dropout)
         return carrier.detach()[0]
     box = _box_of(carrier, found)
     if entries and y.requires_grad:
@@ -300,13 +300,13 @@ def _hang(y: Tensor, hook: Callable[[Tensor], None], is_of_dropout: bool) -> Non
         node.register_prehook(functools.partial(give_one_of, number, hook))
 
 
-def _fold_now(reader: Reader, entries: Sequence[Entry], x: Tensor | None, g: Tensor) -> None:
+def _groups(reader: Reader, entries: Sequence[Entry], x: Tensor | None) -> tuple[SlotGroup, ...]:
     groups = tuple(reader.groups[entry.group] for entry in entries)
-    fold(g, groups if x is None else tuple((WithInput(r, x), slots) for r, slots in groups))
+    return groups if x is None else tuple((WithInput(r, x), slots) for r, slots in groups)
 
 
 def _read(x: Tensor, trace: Trace, reader: Reader) -> list[Tensor]:
-    return trace.packed(_states(trace, reader, x, None), x.device)
+    return trace.packed(_states(trace, reader, x.detach(), None), x.device)
 
 
 def _states(

@@ -47,12 +47,15 @@ def emit(graph: fx.Graph, forwards: Mapping[str, Function], wrap: Wrap | None = 
     """
     graph = copy.deepcopy(graph)
     meant: dict[int, Function] = {}  # by the identity of its stand-in
+    stand_ins: dict[int, Function] = {}  # by the function's, of which the compiler guards each name
     for node in graph.nodes:
         function = _function_of(node, forwards, every=wrap is not None)
         if function is not None:
             name = _OWN_NAME if node.target == OWN else node.name
-            node.op, node.target = "call_function", _named(name)
-            meant[id(node.target)] = function if wrap is None else wrap(node.name, function)
+            function = function if wrap is None else wrap(node.name, function)
+            stand_in = stand_ins.setdefault(id(function), _named(name))
+            node.op, node.target = "call_function", stand_in
+            meant[id(stand_in)] = function
     if wrap is not None:
         _wrap_others(graph, wrap)
     code = graph.python_code("self")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import Capture, CapturedGraph, TraceTargets
+from taiyi_fx.passes.capture.lookup import in_class
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.ir import Due
 from taiyi_fx.passes.module_tree import modules_of, named_modules
@@ -76,7 +77,8 @@ class Installation:
         self._frames: list[ForwardOverride] = []
         self._root: list[ForwardOverride] = [self.dispatchers[""]]
         self._compiled = [*self._root]
-        self._is_put = self._stays = False
+        self._is_put = self._stays = self._leaves_regions = False
+        self._in_regions = _in_regions(self._modules.values())
         self.overrides: list[ForwardOverride] = []
         # By the due readings: schedules bring the same ones again and again.
         self._chosen: dict[Due, tuple[list[ForwardOverride], tuple[Calls, ...]]] = {}
@@ -165,14 +167,18 @@ class Installation:
         counted = names.union(root.sites, *(part.sites for part in chosen))
         counters = tuple(c for n, c in self._calls.items() if n in counted)
         modules = {id(override.module) for override in (root, *chosen)}
-        frames = [frame for frame in self._frames if id(frame.module) not in modules]
+        frames = [
+            f for f in self._frames if id(f.module) not in modules and _holds(f.module, modules)
+        ]
         return [root, *chosen, *frames], counters
 
-    def put(self, *, needs_parts: bool = True) -> None:
+    def put(self, *, needs_parts: bool = True, is_compiled: bool = False) -> None:
         """Installs the chosen overrides; calls are counted from the first again.
 
         Where the model's graph calls all of them, those of parts only once its Python runs.
         """
+        are_compiled = len(self._compiled) > len(self._root)  # parts, one by one
+        self._leaves_regions = is_compiled or are_compiled or self._stays
         for calls in self._counters:
             calls.count = 0
         # A wrapper put around the model's own meanwhile, such as autocast's, still calls this one.
@@ -199,16 +205,34 @@ class Installation:
 
     def stand_for_good(self) -> None:
         """Leaves overrides of parts installed while due, for compiled code that guards on them."""
-        self._stays = True
+        self._stays = self._leaves_regions = True
         self._put_parts()
 
     def _put_parts(self) -> None:
         if self._is_put:
             return
         self._is_put = True
-        put_all(self.overrides[1:])
+        put_all(self._outside_regions() if self._in_regions else self.overrides[1:])
         for module, _ in self._shortcuts:
             vars(module)[_SHORTCUT] = 0
+
+    def _outside_regions(self) -> list[ForwardOverride]:
+        """The chosen overrides of parts, in compiled code without those that only read in a region.
+
+        The compiler compares what it finds there with the region's code of the block before.
+        """
+        parts, board = self.overrides[1:], self.table.board
+        board.in_regions.clear()
+        if not self._leaves_regions:
+            return parts
+        left = [
+            part
+            for part in self.dispatchers.values()
+            if id(part.module) in self._in_regions and not part.changes_values
+        ]
+        board.in_regions.update(*(part.sites for part in left))
+        modules = {id(part.module) for part in left}
+        return [part for part in parts if id(part.module) not in modules]
 
     def _take_off_parts(self) -> None:
         if not self._is_put:
@@ -235,7 +259,7 @@ class Installation:
         """Gives parts that are compiled one by one frames of their own, even if of one class.
 
         In the plain model such parts run the same code, and torch.compile shares it between them.
-        Here each has statistics of its own, and is compiled separately.
+        Here each that is read has statistics of its own, and is compiled separately.
 
         Returns:
             True if there are any.
@@ -261,6 +285,21 @@ class Installation:
         if self.run.due:
             self.table.clear()
             self.count_anew()
+
+
+def _in_regions(modules: Iterable[nn.Module]) -> set[int]:
+    """The identities of parts of modules that torch compiles once for all of one class.
+
+    `torch.compiler.nested_compile_region` marks their forward.
+    """
+    forwards = ((m, entry_of(m) or in_class(type(m), "forward")) for m in modules)
+    marked = [m for m, forward in forwards if hasattr(forward, "__marked_compile_region_fn__")]
+    return {id(part) for module in marked for part in modules_of(module) if part is not module}
+
+
+def _holds(part: nn.Module, modules: Collection[int]) -> bool:
+    """True if a module or one of its parts is among these, which are named by identity."""
+    return any(id(module) in modules for module in modules_of(part))
 
 
 def _compiled_parts(root: nn.Module) -> list[nn.Module]:

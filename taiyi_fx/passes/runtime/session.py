@@ -142,7 +142,7 @@ class Session:
         elif not self._is_first(mode):
             return forward(*args, **kwargs)
         try:
-            self._begin(mode, needs_parts=is_compiled or self.is_observing)
+            self._begin(mode, needs_parts=self.is_observing, is_compiled=is_compiled)
             try:
                 if self.run.mode is not None and self.is_observing:
                     return self._observed(forward, args, kwargs)
@@ -281,7 +281,7 @@ class Session:
         if self.run.mode is not None:
             self.table.restore()
 
-    def _begin(self, mode: Mode | None, *, needs_parts: bool) -> None:
+    def _begin(self, mode: Mode | None, *, needs_parts: bool, is_compiled: bool = False) -> None:
         """Installs the overrides, and saves the states of the step so far."""
         if mode == "train" and not self.threads.may_read():
             mode = None  # the step belongs to the thread that this one waited for
@@ -289,7 +289,7 @@ class Session:
             self.has_begun = True
             if self.installation.meet_compiled_parts():
                 self.is_observing = False  # compiled code cannot be followed
-        self.installation.put(needs_parts=needs_parts)
+        self.installation.put(needs_parts=needs_parts or is_compiled, is_compiled=is_compiled)
         if mode is not None:
             self.table.board.is_open = False  # a forward that failed may have left it open
             if DistributedDataParallel._active_ddp_module is not None:

@@ -6,7 +6,7 @@ from torch import nn
 from taiyi_fx.passes.capture.captured import TraceTargets
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.ir import Reading, Site, Target
-from taiyi_fx.passes.probes.compiled import end_forward
+from taiyi_fx.passes.probes.compiled import end_forward, read_gradient, read_value
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.emit import emit
@@ -32,12 +32,22 @@ def constants_in(value):
 
 
 def test_a_lowered_probe_is_a_call_of_constants():
-    graph, _ = lowered(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)))
+    graph, table = lowered(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)))
     assert not any(is_probe(node) for node in graph.nodes)
-    calls = [n for n in graph.nodes if n.op == "call_function"]
-    assert len(calls) == 4
-    assert len({id(n.target) for n in calls}) == 1
-    assert {type(c) for n in calls for c in constants_in(n.args[1:])} == {str, type(None)}
+    here, *calls = [n for n in graph.nodes if n.op == "call_function"]
+    assert here.target() == (table.board, table.board.key, False)
+    assert [n.target for n in calls] == [read_value, read_value, read_gradient] * 2
+    assert all(n.args[0] is here for n in calls)
+    assert {type(c) for n in calls for c in constants_in(n.args[2:])} == {str, int, type(None)}
+
+
+def test_a_graph_in_which_nothing_is_due_stays_as_it_is():
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+    (captured, *_) = trace(model, TraceTargets(["0"])).graphs[""]
+    table = SlotTable({"0": Target("0", frozenset())})
+    context = Context(model, table, is_compiled=True)
+    graph = run_passes([insert_probes, lower_probes], captured.graph, context)
+    assert [n.op for n in graph.nodes] == ["placeholder", *["call_module"] * 3, "output"]
 
 
 def test_what_equal_reductions_read_lands_in_the_slots_of_each():
