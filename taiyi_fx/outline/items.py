@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
@@ -132,11 +132,21 @@ class Outline:
 
     @functools.cached_property
     def edges_into(self) -> Mapping[int, Sequence[Edge]]:
-        """The edges to each item that has any, by its index."""
+        """The edges from elsewhere to each item that has any, or to what is within it, by index."""
         found: dict[int, list[Edge]] = {}
         for edge in self.edges:
-            found.setdefault(edge.target, []).append(edge)
+            around = {*self.around(edge.source)}
+            for i in itertools.takewhile(
+                lambda i, of=around: i not in of, self.around(edge.target)
+            ):
+                found.setdefault(i, []).append(edge)
         return found
+
+    def around(self, index: int) -> Iterator[int]:
+        """An item and those that it is in, from the inside."""
+        while index >= 0:
+            yield index
+            index = self.items[index].parent
 
     @functools.cached_property
     def places(self) -> Mapping[str, Sequence[int]]:

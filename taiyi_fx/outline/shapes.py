@@ -43,13 +43,13 @@ class SeenShapes:
     def followed(self, inside: nx.DiGraph, call: Any, source: Any, target: Any) -> str:
         """The shape on an edge of a followed forward; empty if it is not certain.
 
-        It is that of the only output of the source, or else of the only input of the target:
+        It is that of the only input of the target, or else of the only output of the source:
         between the two, operations of one input are not seen and may have changed the shape.
         """
         handed, taken = self._seen_at(source, call)[1], self._seen_at(target, call)[0]
-        if len(handed) == 1:
-            return as_text(handed[0])
-        return as_text(taken[0]) if len(taken) == inside.in_degree(target) == 1 else ""
+        if len(taken) == inside.in_degree(target) == 1:
+            return as_text(taken[0])
+        return as_text(handed[0]) if len(handed) == 1 else ""
 
     def _seen_at(self, node: Any, call: Any) -> tuple[Sequence[Shape], Sequence[Shape]]:
         """The shapes of the inputs and outputs of a node of the flow in a forward."""

@@ -6,6 +6,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.outline.between import functions_before, modules_before, shape_before
+from taiyi_fx.outline.items import Edge, Item, Outline
 
 
 class Net(nn.Module):
@@ -49,3 +50,18 @@ def test_the_nearest_of_known_modules_are_found_through_functions_and_other_modu
 def test_the_shape_of_what_a_module_is_given_is_known_if_it_is_one(outline):
     assert shape_before(outline, "b") == "3×4"
     assert shape_before(outline, "other") == ""
+
+
+def test_a_module_with_parts_is_given_what_leads_into_these_and_returns_what_leads_out():
+    names = ("", "enter", "", "inner", "", "leave", "")
+    parents = (-1, 0, 1, 0, 0, 0, 5)
+    items = tuple(
+        Item("module" if name or parent < 0 else "op", "mul", module=name, parent=parent)
+        for name, parent in zip(names, parents, strict=True)
+    )
+    edges = ((2, 3), (2, 4), (3, 4), (4, 6))
+    drawn = Outline(items, tuple(Edge(*edge, "3×4") for edge in edges))
+    known = {"enter", "inner", "leave"}
+    assert modules_before(drawn, "leave", known) == {"enter", "inner"}
+    assert modules_before(drawn, "inner", known) == {"enter"}
+    assert shape_before(drawn, "leave") == "3×4"

@@ -386,6 +386,25 @@ def other_optimizers(by: str) -> Iterator[Monitor]:
             yield model.monitor
 
 
+@sound({}, {"rate": 1e-3})
+def resilient(rate: float = 1e-2) -> Iterator[Monitor]:
+    """Rprop, which goes by the signs of gradients of all data together, as for a regression."""
+    x = torch.linspace(-3, 3, 200)[:, None]
+    y = torch.sin(2 * x) + 0.1 * torch.randn_like(x)
+    model: Any = nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh())
+    model.append(nn.Linear(32, 1))
+    optimizer = torch.optim.Rprop(model.parameters(), lr=rate)
+    model = taiyi_fx.instrument(model, optimizer=optimizer)
+    for step in range(150):
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        model.monitor.log("loss", loss)
+        loss.backward()
+        model.monitor.track(step)
+        optimizer.step()
+        yield model.monitor
+
+
 @sound({}, {"size": 8})
 def distilled(size: int = 64) -> Iterator[Monitor]:
     """A student of a frozen teacher, by soft targets at a temperature and labels (1503.02531)."""

@@ -421,7 +421,7 @@ class Angles(nn.Module):
         return self.scale * torch.where(F.one_hot(y, cosine.shape[1]).bool(), target, cosine)
 
 
-@sound({"scale": 30.0, "arc": 0.5}, {"scale": 30.0, "cos": 0.35})
+@sound({"scale": 30.0, "arc": 0.5}, {"scale": 30.0, "cos": 0.35}, {"scale": 64.0, "arc": 0.5})
 def margins(scale: float, arc: float = 0.0, cos: float = 0.0, size: int = 48) -> Iterator[Monitor]:
     """ArcFace and CosFace, whose loss begins at 10 to 30 by their scale of 30 or 64."""
     x, y = digits()

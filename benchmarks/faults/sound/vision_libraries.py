@@ -89,6 +89,7 @@ NETS: dict[str, Any] = {
         ResNet(BasicBlock, [1, 1, 1, 1], num_classes=10, zero_init_residual=True)
     ),
     "mobilenet_v2": lambda: models.mobilenet_v2(width_mult=0.35, num_classes=10),
+    "mobilenet_v3": lambda: models.mobilenet_v3_small(width_mult=0.5, num_classes=10),
     "densenet": lambda: models.DenseNet(8, (3, 3, 3), 16, num_classes=10),
     "efficientnet": efficient_net,
     "vgg": vgg,
@@ -116,7 +117,7 @@ def torchvision_recipe(net: str, size: int = 8) -> Iterator[Monitor]:
     optimizer: torch.optim.Optimizer
     if is_attention:
         optimizer = torch.optim.AdamW(groups, lr=1e-3)
-    elif net == "efficientnet":
+    elif net in ("efficientnet", "mobilenet_v3"):
         optimizer = torch.optim.RMSprop(groups, lr=2e-3, momentum=0.9, eps=0.0316, alpha=0.9)
     else:
         optimizer = torch.optim.SGD(groups, lr=0.05, momentum=0.9)
@@ -176,13 +177,24 @@ TIMM: dict[str, dict[str, Any]] = {
     "xcit_nano_12_p16_224": {**SMALL, "embed_dim": 32, "depth": 3},
     "resnetv2_50": {"layers": (1, 1, 1, 1), "channels": (32, 48, 64, 96), "stem_chs": 16},
     "edgenext_xx_small": {"dims": (16, 24, 32, 48), "depths": (1, 1, 2, 1)},
+    "repvgg_a0": {"width_factor": 0.25},
+    "levit_128s": {
+        "img_size": 64,
+        "embed_dim": (32, 48, 64),
+        "key_dim": 8,
+        "num_heads": (2, 3, 4),
+        "depth": (1, 2, 2),
+        "stem_type": "s8",
+    },
 }
+LARGER = ("edgenext_xx_small", "repvgg_a0", "levit_128s")
+"""Those that halve pictures so often that 32 pixels come to one."""
 
 
 @sound(*({"net": net} for net in TIMM))
 def timm_recipe(net: str, steps: int = 40, size: int = 8) -> Iterator[Monitor]:
     """Its own groups, scheduler, mixup and average of weights, as timm's script has them."""
-    x, y = coloured(64 if net == "edgenext_xx_small" else 32)
+    x, y = coloured(64 if net in LARGER else 32)
     model: Any = timm.create_model(net, pretrained=False, num_classes=10, **TIMM[net])
     optimizer = create_optimizer_v2(model, opt="adamw", lr=1e-3, weight_decay=0.05)
     scheduler = CosineLRScheduler(

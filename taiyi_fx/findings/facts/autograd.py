@@ -13,10 +13,11 @@ _MOST = 20_000
 """Functions of one graph that are looked at: a deep model has some thousands."""
 _FAR = 30
 """Functions between what was computed and the parameters of the module before."""
-_REARRANGES = (
+REARRANGES = (
     "View", "Reshape", "UnsafeView", "Transpose", "T", "Permute", "Slice", "Select", "Squeeze",
     "Unsqueeze", "ToCopy", "Clone", "Index", "Expand", "Alias", "SWhere", "Cat",
 )  # fmt: skip
+"""Functions that hand numbers on as they are."""
 
 
 def name_of(node: Any) -> str:
@@ -48,7 +49,7 @@ def makers_of(node: Any) -> list[Any]:
 def maker_of(node: Any) -> Any:
     """The function that made a function's first operand, behind what rearranges it; or None."""
     given = makers_of(node)[:1]
-    while given and name_of(given[0]) in _REARRANGES:
+    while given and name_of(given[0]) in REARRANGES:
         given = makers_of(given[0])[:1]
     return given[0] if given else None
 

@@ -95,6 +95,24 @@ def beside_values(
         yield gain._replace(steps=gain.steps[known], values=values), role
 
 
+def not_cut_off(factors: Iterable[InRole]) -> Iterator[InRole]:
+    """Those but of gradients that grow by a factor which the next module undoes, and of that.
+
+    Each beside the usual one of its role. One gradient alone is large there, as that of units which
+    an activation cuts off: those of no parameter are.
+    """
+    every = [(one, role) for one, role in factors if len(one.values)]
+    of_role: dict[str, list[float]] = {}
+    for one, role in every:
+        of_role.setdefault(role, []).append(float(np.log10(median(one.values))))
+    powers = [np.log10(median(one.values)) - median(of_role[role]) for one, role in every]
+    undone = set[int]()
+    for i, (a, b) in enumerate(pairwise(powers)):
+        if a > 0 > b and abs(a + b) < min(a, -b) / 2:
+            undone |= {i, i + 1}
+    yield from (pair for i, pair in enumerate(every) if i not in undone)
+
+
 def beside_their_roles(factors: Iterable[InRole], few: int) -> Iterator[InRole]:
     """Factors of all roles together, each over the usual one of its role, if that is repeated.
 

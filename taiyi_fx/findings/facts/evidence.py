@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -331,8 +332,13 @@ class Evidence:
 
     def _one_of_each(self, *quantities: str) -> dict[str, Watched]:
         found: dict[str, Watched] = {}
-        # Of a recurrent layer, or attention, the first weight: ``weight_ih_l0``.
-        own = (s for s in self.of_each(quantities[-1].partition(".")[0]) if "weight" in s.quantity)
+        # Of a recurrent layer, or attention, the first weight: ``weight_ih_l0``; of a weight norm
+        # the one that is trained, as its gain may be frozen.
+        trained = {(s.module, parameter_of(s)) for s in self.of_each("ParameterGradNorm")}
+        every = (
+            s for s in self.of_each(quantities[-1].partition(".")[0]) if "weight" in s.quantity
+        )
+        own = sorted(every, key=lambda s: (s.module, parameter_of(s)) not in trained)
         for one in (*self.of_quantity(*quantities), *own):
             found.setdefault(one.module, one)
         return dict(sorted(found.items(), key=lambda item: self.modules[item[0]]))
@@ -365,6 +371,21 @@ class Evidence:
         return frozenset(s.module for s in known if median(is_norm[s.role]) > 0)
 
     @functools.cached_property
+    def before_norms(self) -> frozenset[str]:
+        """The modules that return just what the next norm is given, which divides their size away.
+
+        So the larger a step makes their weight, the smaller its next ones are beside it.
+        """
+        given = {s.module: s for s in self.of_quantity("InputRMS") if s.module in self.norms}
+        found: set[str] = set()
+        for one, norm in pairwise(self.of_quantity("OutputRMS")):
+            if norm.module in given:
+                returned, own = at_common_steps([one, given[norm.module]])
+                if len(own.steps) and np.allclose(own.values, returned.values, rtol=1e-5, atol=0):
+                    found.add(one.module)
+        return frozenset(found)
+
+    @functools.cached_property
     def returning_biases(self) -> frozenset[str]:
         """The modules that return their bias and hardly more, as a head that begins with a prior.
 
@@ -378,10 +399,16 @@ class Evidence:
         )
 
     def is_vector(self, module: str) -> bool:
-        """True for a weight of few elements beside the largest, as no matrix or embedding has."""
+        """True for a weight of few elements beside the largest, as no matrix or embedding has.
+
+        Nor has it several axes, as the kernels of a convolution by channels have, be they few.
+        """
         counts = self.counts
         largest = max(counts.values(), default=0.0)
-        return counts.get((module, "weight"), 0.0) <= 1.01 * np.sqrt(largest)
+        is_small = counts.get((module, "weight"), 0.0) <= 1.01 * np.sqrt(largest)
+        own = self.attributes.get(module.partition("@")[0])
+        shapes = [shape for name, shape in own.sizes if not name] if own else []
+        return bool(is_small and all(sum(n > 1 for n in shape) < 2 for shape in shapes))
 
     @functools.cached_property
     def counts(self) -> dict[tuple[str, str], float]:
@@ -392,6 +419,10 @@ class Evidence:
             if name in norms and s.values[0] > 0:
                 found[name] = float((norms[name].values[0] / s.values[0]) ** 2)
         return found
+
+    def count_of(self, s: Watched) -> float:
+        """The number of elements of the parameter that a series is of; 0 if it is not known."""
+        return self.counts.get((s.module, parameter_of(s) or "weight"), 0.0)
 
     @property
     def losses(self) -> list[Watched]:
@@ -407,6 +438,11 @@ class Evidence:
     def last_step(self) -> int:
         """The latest step."""
         return max((int(s.steps[-1]) for s in self.series), default=0)
+
+
+def parameter_of(s: Watched) -> str:
+    """The name of the parameter that a series is of, as of ``ParameterNorm.bias``."""
+    return s.quantity.partition(".")[2]
 
 
 def is_near(size: float, gain: float) -> bool:

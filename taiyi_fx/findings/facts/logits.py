@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from taiyi_fx.findings.facts.autograd import (
+    REARRANGES,
     Uses,
     axis_of,
     maker_of,
+    makers_of,
     name_of,
+    nodes_near,
     owner_before,
     shape_of,
 )
@@ -17,6 +20,8 @@ from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
 
 _BINARY = "BinaryCrossEntropyWithLogits"
 _LAYERS = ("Addmm", "Mm", "Convolution", "Bmm", "UnsafeView")
+_PRODUCTS = ("Addmm", "Mm", "Bmm")
+_FAR = 30
 _SCALES = ("Mul", "Div", "View", "ToCopy", "Squeeze", "Neg", "Mean", "Sum", "Stack")
 _MEAN = 1
 """As torch numbers the ways to make one number of all cases."""
@@ -26,7 +31,8 @@ class Logits(NamedTuple):
     """The logits that the one cross entropy of a loss is given.
 
     Attributes:
-        module: The module whose parameters come next before it; empty if it is not known.
+        module: The module whose parameters come next before it; empty if it is not known, as where
+            logits are products of what two others return.
         cases: The number of choices in a batch.
         classes: The number of classes of each; 2 of a binary one.
         is_output: True if the module returns them as they are.
@@ -63,13 +69,28 @@ def logits_of(uses: Uses, parameters: Mapping[int, str]) -> Logits | None:
     for n in shape if is_binary else shape_of(node):
         size *= n
     return Logits(
-        owner_before(node, parameters),
+        "" if _is_of_computed(node) else owner_before(node, parameters),
         size if is_binary else size // max(classes, 1),
         classes,
         maker is not None and name_of(maker) in _LAYERS,
         end._saved_reduction == _MEAN and not _is_weighted(end),
         _is_whole(uses, end),
     )
+
+
+def _is_of_computed(node: Any) -> bool:
+    """True for logits that are products without a parameter, as the cosines with class centres.
+
+    Their size is not that of what a module returns.
+    """
+    product = next(nodes_near(node, _PRODUCTS, _FAR), None)
+    return product is not None and not any(map(_is_leaf, makers_of(product)))
+
+
+def _is_leaf(node: Any) -> bool:
+    """True for a parameter, as it is or rearranged."""
+    leaf = maker_of(node) if name_of(node) in REARRANGES else node
+    return getattr(leaf, "variable", None) is not None
 
 
 def _is_weighted(end: Any) -> bool:

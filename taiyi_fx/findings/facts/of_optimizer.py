@@ -68,16 +68,16 @@ def _rule(optimizer: Any) -> str:
 
 
 def step_counts_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dict[str, int]:
-    """The steps that optimizers such as Adam count of each module's weight, or first parameter.
+    """The steps that optimizers such as Adam count of each module's parameters: the most of any.
 
-    0 of one that they have no state of. Counts on another device are left out: to read one waits;
-    and what is no number.
+    0 of those that they have no state of. Modules with a count on another device are left out, as
+    to read one waits, and those with one that is no number.
 
     Args:
         modules: The modules by name.
         optimizers: Those that train the model.
     """
-    counts: dict[int, int] = {}
+    counts: dict[int, int | None] = {}
     for optimizer in optimizers:
         if _rule(optimizer) != "adam":
             continue
@@ -86,9 +86,12 @@ def step_counts_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dic
             own = state.get(parameter) or {"step": 0}
             count: Any = own.get("step")  # Lion, as it is mostly written, counts none
             is_here = getattr(getattr(count, "device", None), "type", "") == "cpu"
-            if isinstance(count, (int, float)) or (is_here and count.numel() == 1):
-                counts[id(parameter)] = int(count)
-    own = {
-        name: [p for p in m._parameters.values() if p is not None] for name, m in modules.items()
-    }
-    return {n: counts[id(ps[0])] for n, ps in own.items() if ps and id(ps[0]) in counts}
+            is_number = isinstance(count, (int, float)) or (is_here and count.numel() == 1)
+            counts[id(parameter)] = int(count) if is_number else None
+    found: dict[str, int] = {}
+    for name, module in modules.items():
+        own = [counts[id(p)] for p in module._parameters.values() if id(p) in counts]
+        known = [count for count in own if count is not None]
+        if known and len(known) == len(own):
+            found[name] = max(known)
+    return found

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from taiyi_fx.findings.facts.chain import made, passed_back
+from taiyi_fx.findings.facts.chain import made, not_cut_off, passed_back
 from tests.findings.given import evidence
 
 
@@ -30,3 +30,19 @@ def test_steps_of_one_alone_and_zeros_have_no_factor():
     ((found, _),) = made(series(numbers))
     assert found.steps.tolist() == [0]
     np.testing.assert_allclose(found.values, [2.0])
+
+
+def test_a_gradient_that_one_module_alone_makes_large_is_left_out():
+    """As that of units which an activation cuts off."""
+    factors = [(1.0, "act"), (1.0, "fc"), (30.0, "act"), (1 / 30, "fc"), (1.0, "act"), (1.0, "fc")]
+    every = [
+        (series({(f"h.{i}.{role}", "OutputGradRMS"): [size] * 4})[0], role)
+        for i, (size, role) in enumerate(factors)
+    ]
+    assert [one.module for one, _ in not_cut_off(every)] == [
+        "h.0.act",
+        "h.1.fc",
+        "h.4.act",
+        "h.5.fc",
+    ]
+    assert len([*not_cut_off(every[:3] + every[4:])]) == 5  # one that lasts

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.findings import Evidence, Watched
+from taiyi_fx.findings import Evidence, Findings, Watched
 from taiyi_fx.findings.facts.evidence import is_update_of
 from tests.findings.given import evidence
 
@@ -38,8 +38,10 @@ def test_a_monitor_and_its_run_have_the_same_evidence(tmp_path):
         model.monitor.track(step)
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(taiyi_fx.watch.diagnosis, "find", lambda found, **_: seen.append(found) or [])
-        patch.setattr(taiyi_fx.runs.run, "find", lambda found: seen.append(found) or [])
+        patch.setattr(
+            taiyi_fx.watch.diagnosis, "find", lambda found, **_: seen.append(found) or Findings()
+        )
+        patch.setattr(taiyi_fx.runs.run, "find", lambda found: seen.append(found) or Findings())
         assert model.monitor.findings == []
         model.monitor.close()
         with taiyi_fx.open_run(tmp_path / "run") as run:

@@ -79,3 +79,12 @@ def test_weights_that_a_backward_released_are_known_to_have_been_there(loss):
     value = loss()
     value.backward()
     assert not logits(value).is_mean
+
+
+def test_of_a_product_without_a_parameter_the_module_is_not_known():
+    """As of the cosines of ArcFace: what the layer before returns has another size."""
+    centres = nn.Parameter(torch.randn(5, 8))
+    cosines = F.normalize(MODEL["body"](X)) @ F.normalize(centres).T
+    known = logits(F.cross_entropy(64 * cosines, Y))
+    assert (known.module, known.classes) == ("", 5)
+    assert logits(F.cross_entropy(64 * made(), Y)).module == "head"

@@ -28,6 +28,7 @@ _WORSE = 0.1
 """The share of the last half that is worse than a guess."""
 _LARGEST = 5.0
 """Times the guess: beyond it a loss is wild by itself."""
+_FIRST = 3
 
 SORTED_BATCHES = Kind(
     "sorted_batches",
@@ -46,7 +47,9 @@ def sorted_batches(evidence: Evidence) -> Iterator[Finding]:
         guess = float(np.log(classes))
         runs = _runs(loss.values, guess)
         worse = float((loss.last_half > guess).mean())
-        is_of_size = float(np.quantile(loss.last_half, 0.9)) <= _LARGEST * guess
+        # Nor does a guess cost as much of logits that begin large, as scaled cosines do.
+        largest = max(float(np.quantile(loss.last_half, 0.9)), median(loss.values[:_FIRST]))
+        is_of_size = largest <= _LARGEST * guess
         if runs and worse >= _WORSE and is_of_size and _comes_again(loss.last_half > guess):
             text = (
                 f"{loss.quantity!r} goes up and down in {runs} runs of like steps, and costs "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from taiyi_fx.findings.blocks import in_blocks, named
-from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.evidence import Evidence, parameter_of
 from taiyi_fx.findings.facts.idle import at_work, idle_experts
 from taiyi_fx.findings.facts.lasting import STEPS, ends, mostly, since
 from taiyi_fx.findings.facts.robust import median
@@ -47,6 +47,12 @@ NOT_GIVEN = Kind(
     "alert",
     "The optimizer was not given it: build the optimizer after the model is complete, or add it by "
     "add_param_group; to freeze it on purpose call requires_grad_(False)",
+)
+WITHOUT_GRADIENT = Kind(
+    "no_update",
+    "note",
+    "None where its gradient is taken out on purpose, as of the last layer in DINO's first epoch; "
+    "else look for what sets .grad to None between backward and the optimizer's step",
 )
 DROPPED = Kind(
     "no_update",
@@ -127,13 +133,25 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
         yield kind.at(site, i, text, expected, module="")
         return
     yield from _dropped([s for s in known if s not in still], evidence)
-    for site, name in in_blocks(still, evidence.weights):
+    unfed = {s.module for s in still if _has_no_gradient_at_steps(s, evidence)}
+    for site, name in in_blocks([s for s in still if s.module in unfed], evidence.weights):
+        text = (
+            f"{named(site, name)} never changes: the optimizer has it, and has taken no step of "
+            "it, as its gradient is None by then"
+        )
+        yield WITHOUT_GRADIENT.at(site, 0, text, expected, module=name)
+    for site, name in in_blocks([s for s in still if s.module not in unfed], evidence.weights):
         text = f"{named(site, name)} never changes, though it has a gradient and others change"
         is_left_out = site.module in evidence.left_out
         text += _of_optimizer(evidence) if is_left_out else in_group(name, evidence)
         yield (NOT_GIVEN if is_left_out else NO_UPDATE).at(site, 0, text, expected, module=name)
     if moves:
         yield from _other_parameters(evidence, out)
+
+
+def _has_no_gradient_at_steps(s: Watched, evidence: Evidence) -> bool:
+    """True if an optimizer that counts the steps of each weight counts none of this one."""
+    return evidence.step_counts.get(s.module) == 0 and any(evidence.step_counts.values())
 
 
 def _dropped(known: Sequence[Watched], evidence: Evidence) -> Iterator[Finding]:
@@ -157,22 +175,24 @@ def _stays_under_pull(s: Watched, evidence: Evidence) -> bool:
 
 
 def _other_parameters(evidence: Evidence, out: Collection[str]) -> Iterator[Finding]:
-    """Parameters that are no weights, as a token of a class, which have a gradient and stay."""
-    pulled = {(s.module, _parameter(s)): s for s in evidence.of_each("ParameterGradNorm")}
-    for s in evidence.of_each("UpdateRatio"):
-        gradient = pulled.get((s.module, _parameter(s)))
-        if "weight" in s.quantity or gradient is None or s.module in out:
+    """Parameters that are no weights, as a token of a class, which have a gradient and stay.
+
+    Not beside others of the module's that move, if all are in one group: the optimizer has it, and
+    had no gradient of it, as where that of a player is read after the other has added to it.
+    """
+    pulled = {(s.module, parameter_of(s)): s for s in evidence.of_each("ParameterGradNorm")}
+    steps = [*evidence.of_each("UpdateRatio")]
+    at_work = {s.module for s in steps if s.values.any()} & evidence.groups.keys()
+    for s in steps:
+        gradient = pulled.get((s.module, parameter_of(s)))
+        if "weight" in s.quantity or gradient is None or s.module in (*out, *at_work):
             continue
         # A hinge's gradient of a bias is nothing but rounding while all are within the margin.
         is_pulled = (gradient.values > 0).all() and median(gradient.values) > _NOTHING
         if len(s.values) >= _MANY and not s.values.any() and is_pulled:
             of = f" of {s.module!r}" if s.module else ""
-            text = f"the parameter {_parameter(s)!r}{of} never changes, though it has a gradient"
+            text = f"the parameter {parameter_of(s)!r}{of} never changes, though it has a gradient"
             yield NO_UPDATE.at(s, 0, f"{text} and others change", "a change at each step")
-
-
-def _parameter(s: Watched) -> str:
-    return s.quantity.partition(".")[2]
 
 
 def _of_optimizer(evidence: Evidence) -> str:

@@ -31,6 +31,8 @@ _TWICE = 2
 _POWERS = 2.3
 """Powers of ten between a weight's steps and those of half of all weights."""
 _JUMP, _JUMPS, _QUIET = 0.3, 50.0, 0.02
+_TENTH = 0.1
+"""The share of the weights that may begin with steps too large for them alone."""
 _ANEW, _ANEW_TIMES = 1.0, 15.0
 _KEPT = 1.5
 """The change of a weight's size by which it is another of the same."""
@@ -77,15 +79,20 @@ def odd_steps(evidence: Evidence) -> Iterator[Finding]:
         known = zip(series, sizes, strict=True)
         odd = [s for s, size in known if abs(size - middle) >= _POWERS]
         usual = np.power(10.0, middle)
-        odd = [s for s in odd if median(_finite(s)) > usual or not _may_be_small(s, evidence)]
+        odd = [s for s in odd if not _may_be_odd(s, float(usual), evidence)]
         for one, name in in_blocks(odd, evidence.weights):
             yield _odd(one, name, float(usual), evidence)
 
 
-def _may_be_small(s: Watched, evidence: Evidence) -> bool:
-    """True behind scales of layers, where gradients are next to nothing, and for gains, which a
-    norm behind them may divide away channel by channel.
+def _may_be_odd(s: Watched, usual: float, evidence: Evidence) -> bool:
+    """True for a weight that may take such steps beside those of others on purpose.
+
+    Where branches begin at next to nothing, most weights have next to no gradient, and are no
+    measure of those that have one. Those of gains may be small, as a norm behind them divides them
+    away channel by channel.
     """
+    if median(_finite(s)) > usual:
+        return evidence.has_layer_scales
     own = evidence.attributes.get(s.name)
     is_norm = s.name in evidence.norms or (own is not None and "Norm" in own.kind)
     is_counted = (s.module, "weight") in evidence.counts
@@ -211,6 +218,8 @@ def step_sizes(evidence: Evidence) -> Iterator[Finding]:
     known = [s for s in evidence.of_each("UpdateRatio") if "weight" in s.quantity]
     series = [s for s in known if len(s.values) >= _STEPS]
     large = [s for s in known if _is_large(s, evidence)]
+    if all(_settles(s, evidence) for s in large) and len(large) <= _TENTH * len(known):
+        large = []
     if large and (series or len(large) > len(known) / 2):
         yield _large(large, known, evidence)
     # A window of later steps may be the end of a schedule, which falls to nothing on purpose.
@@ -248,6 +257,15 @@ def _is_large(s: Watched, evidence: Evidence) -> bool:
     return is_anew or int((values >= _LARGE).sum()) >= _TWICE
 
 
+def _settles(s: Watched, evidence: Evidence) -> bool:
+    """True for a weight whose first steps made it so large that later ones are small beside it.
+
+    As the first of many convolutions, each before a norm, which passes its gradient on larger.
+    """
+    is_begun = bool((s.values[_STEPS:] < _LARGE).all() and s.values[-1] < _LARGE / 2)
+    return is_begun and s.module in evidence.before_norms and s.values.max() < _ANEW / 2
+
+
 def _share_of_usual(s: Watched, size: Watched, evidence: Evidence) -> Values:
     """The size of a weight's elements, as a share of those of half of all weights; 1 at most.
 
@@ -255,11 +273,10 @@ def _share_of_usual(s: Watched, size: Watched, evidence: Evidence) -> Values:
     table of word2vec does: they are to grow, and are no measure of what changes them. If those of
     others are as tiny, the size that it has in the end is one.
     """
-    count = evidence.counts.get((size.module, "weight"), 0.0)
+    count = evidence.count_of(size)
     if not count or not _is_tiny(size, count):
         return np.ones(len(s.values))
-    counts = evidence.counts
-    known = [(one, counts.get((name, "weight"))) for name, one in evidence.weights.items()]
+    known = [(one, evidence.count_of(one)) for one in evidence.weights.values()]
     usual = median([one.values[0] / np.sqrt(n) for one, n in known if n])
     sizes = size.values / np.sqrt(count)
     return np.minimum(1.0, np.interp(s.steps, size.steps, sizes) / max(usual, sizes[-1]))
@@ -271,7 +288,7 @@ def _is_tiny(size: Watched, count: float) -> bool:
 
 def _began_at_nothing(size: Watched, evidence: Evidence) -> bool:
     """True for a weight that grew tenfold, from elements that were tiny."""
-    count = evidence.counts.get((size.module, "weight"), 0.0)
+    count = evidence.count_of(size)
     is_tiny = not count or _is_tiny(size, count)
     latest = size.values[np.isfinite(size.values)][-1:]  # of which a first look has not many
     return bool(is_tiny and (size.values[0] < 0.1 * latest).all())

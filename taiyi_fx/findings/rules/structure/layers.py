@@ -125,9 +125,14 @@ def _epsilons(known: Sequence[tuple[Watched, float]], evidence: Evidence) -> Ite
 
 
 def _moving(moving: Sequence[Watched], evidence: Evidence) -> Iterator[Finding]:
-    """BatchNorms of a frozen backbone: where norms alone are frozen, statistics are to move."""
+    """BatchNorms of a frozen backbone: where norms alone are frozen, statistics are to move.
+
+    Nor is what follows the weights that are trained a backbone, as a momentum encoder does.
+    """
     weights = evidence.weights
-    frozen = [name for name in weights if name in evidence.frozen]
+    following = {name for name, s in weights.items() if (s.values != s.values[0]).any()}
+    frozen = [name for name in weights if name in evidence.frozen - following]
+    moving = [s for s in moving if s.name not in following]
     if moving and _FROZEN * len(weights) <= len(frozen) < len(weights):
         first = moving[0]
         text = (

@@ -46,8 +46,13 @@ DRIFT_OF_ALL = Kind(
 
 
 def drift(evidence: Evidence) -> Iterator[Finding]:
-    """Weights that grew or shrank far more than others did; not those that began at zero."""
-    series = [s for s in evidence.weights.values() if s.values[0] > 1e-6]
+    """Weights that grew or shrank far more than others did; not those that began at zero.
+
+    Nor those that are never trained, which the model's own code writes, as a codebook of averages.
+    """
+    written = evidence.frozen - evidence.weight_gradients.keys()
+    known = (s for s in evidence.weights.values() if s.module not in written)
+    series = [s for s in known if s.values[0] > 1e-6]
     if len(series) < _FEW:
         return
     first, last = log10(np.array([s.values[[0, -1]] for s in series])).T
@@ -92,8 +97,8 @@ def _has_larger_rate(module: str, evidence: Evidence) -> bool:
 
 def _elements(s: Watched, evidence: Evidence) -> float:
     """The size of a weight's elements at first; NaN of an unknown number of them."""
-    count = evidence.counts.get((s.module, "weight"), np.nan)
-    return float(s.values[0] / np.sqrt(count))
+    count = evidence.count_of(s)
+    return float(s.values[0] / np.sqrt(count)) if count else np.nan
 
 
 def _grow_up(first: Numbers, moved: Numbers) -> NDArray[np.bool_]:

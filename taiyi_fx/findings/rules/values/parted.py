@@ -48,7 +48,9 @@ def first_to_part(table: Numbers) -> Parting | None:
     last = np.abs(moved[:, -_FIRST:])
     parted, stayed = (last > _FACTOR).all(1), (last < _FACTOR / 2).all(1)
     is_alike = np.abs(starts - median(starts)).max() < _FACTOR / 2
-    if not is_alike or stayed.sum() < _TWO or parted.mean() < _MANY:
+    # Where some are on their way, all go, and the first of a chain the farthest.
+    is_apart = bool((parted | stayed).all())
+    if not is_alike or not is_apart or stayed.sum() < _TWO or parted.mean() < _MANY:
         return None
     columns = {j: since(np.abs(moved[j]) > _FACTOR) for j in np.flatnonzero(parted).tolist()}
     at_once = min(columns.values()) + _AT_ONCE

@@ -15,14 +15,14 @@ from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
 _ONE = 1.05
-_SIDES = 2
-"""Axes of a batch of rows: with more, some are tokens."""
 _MANY = 2.0
 _NEARLY, _KEPT = 1.5, 5.0
 """Directions that are next to one, and those that a module has to be given to have lost them."""
 _ONLY, _SEVERAL = 1.25, 2.5
 """The same at the first two numbers, of fewer directions."""
 _FEW, _SOON = 2, 3
+_SIDES = 2
+"""Axes of a batch of rows: with more, some are tokens."""
 
 RANK_COLLAPSE = Kind(
     "rank_collapse",
@@ -87,12 +87,18 @@ def _lost_at_once(evidence: Evidence) -> Iterator[Finding]:
                 break
 
 
-def _is_given_less(one: Watched, before: Watched | None, evidence: Evidence) -> bool:
-    """True for a module that is given other rows, of as many features, than the one before it."""
+def is_given_other_rows(one: Watched, before: Watched | None, evidence: Evidence) -> bool:
+    """True for a module that is given other rows than the one before it, as a token of a class."""
     if before is None:
         return False
-    shape, other = (evidence.shape_before(s.module).split("×") for s in (one, before))
-    return len(shape) == len(other) > _SIDES and shape[-1] == other[-1] and shape != other
+    rows, others = (evidence.shape_before(s.module).split("×")[:-1] for s in (one, before))
+    return bool(rows and others) and rows != others
+
+
+def _are_tokens(one: Watched, before: Watched | None, evidence: Evidence) -> bool:
+    """True for what is given rows of tokens, of as many features as the module before it."""
+    known = [evidence.shape_before(s.module).split("×") for s in (one, before) if s is not None]
+    return {len(shape) > _SIDES for shape in known} == {True} and len({s[-1] for s in known}) == 1
 
 
 def _are_lost(few: Values, many: Values, features: float) -> bool:
@@ -157,12 +163,17 @@ def _without_variance(evidence: Evidence) -> Iterator[Finding]:
     series = [s for s in evidence.of_quantity("ParticipationRatio") if sizes.get(s.module, 0.0) > 0]
     if all(np.isnan(s.values).any() for s in series):  # as of batches of one row
         return
-    varying = {s.name for s in series if not np.isnan(s.values).all()}
-    for before, one in pairwise([None, *series]):
-        assert one is not None
+    places = {s.name: i for i, s in enumerate(series) if not np.isnan(s.values).all()}
+    last = max(places.values(), default=-1)
+    for i, one in enumerate(series):
         is_same = len(one.values) >= _FEW and np.isnan(one.values).all()
-        is_meant = one.name in varying or _is_of_one_row(one.module, evidence)
-        if is_same and not is_meant and not _is_given_less(one, before, evidence):
+        is_meant = one.name in places or _is_of_one_row(one.module, evidence)
+        before = series[i - 1] if i else None
+        # Behind a token samples differ again, by what attention gives it.
+        is_token = is_given_other_rows(one, before, evidence) and (
+            i < last or _are_tokens(one, before, evidence)
+        )
+        if is_same and not is_meant and not is_token:
             text = f"the output of {one.module!r} is the same for all rows of a batch"
             yield RANK_COLLAPSE.at(one, 0, text, "above 1")
             return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import lasting, since
 from taiyi_fx.findings.facts.robust import median
@@ -16,6 +18,10 @@ _MOST = 0.6
 _GAP = 0.2
 """By which all siblings are below."""
 _FEW = 2
+_DEVIATIONS = 2.0
+"""Of the number of units that are dead by chance, each as likely as not."""
+_OF_ROWS = 3
+"""Axes of rows, of which the last is that of units; it is the second of pictures."""
 
 SHARE_OF_TROUBLE = Kind(
     "share_of_trouble",
@@ -36,8 +42,19 @@ def shares_of_trouble(evidence: Evidence) -> Iterator[Finding]:
     for one in series:
         if lasting(one.values >= _SHARE):
             yield _finding(one, _SHARE, "alert")
-        elif lasting(one.values >= _MOST) and _is_odd(one, series):
+        elif lasting(one.values >= _most(one, evidence)) and _is_odd(one, series):
             yield _finding(one, _MOST, "warning")
+
+
+def _most(one: Watched, evidence: Evidence) -> float:
+    """The share of a module's units that is many: of few units, more than chance leaves dead.
+
+    Where a mean over all places is what units are given, as in squeeze and excitation, each is on
+    for nearly all samples, or off for them, from the start.
+    """
+    shape = [int(n) for n in evidence.shape_before(one.module).split("×") if n.isdecimal()]
+    units = shape[1 if len(shape) > _OF_ROWS else -1] if shape else np.inf
+    return max(_MOST, 0.5 + _DEVIATIONS * 0.5 / np.sqrt(units))
 
 
 def _is_odd(one: Watched, series: list[Watched]) -> bool:

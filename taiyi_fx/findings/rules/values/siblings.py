@@ -6,7 +6,7 @@ module changes what it is given stays its own: those factors are compared, too.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from taiyi_fx.findings.facts.chain import (
     beside_values,
     handed_over,
     made,
+    not_cut_off,
 )
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import STEPS
@@ -108,6 +109,7 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
         if [part for part, _ in own.sizes] == [""]
     }
     of_stream = [*beside_their_roles(_of_one_stream(stream, evidence), _FEW)]
+    before = {one.module: norm.module for norm, one in pairwise(stream)}
     ratios = [
         one
         for one in evidence.of_quantity("UpdateRatio.weight")
@@ -136,7 +138,7 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
         (_of_first_calls(made(inputs, evidence.norms)), _Bounds(few=_FEW - 1)),
         (_in_roles(outputs), _Bounds()),
         (
-            _of_first_calls(beside_values(evidence.gains, outputs, inputs)),
+            _of_first_calls(not_cut_off(beside_values(evidence.gains, outputs, inputs))),
             _Bounds(few=_FEW - 1),
         ),
         (_of_branches(_within_chains(gradients), evidence), _Bounds()),
@@ -146,6 +148,9 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
     now = _Now(_fallen(evidence), _usual_output(evidence))
     told = set[str]()
     for found in (one for series, bounds in every for one in _among(evidence, series, bounds, now)):
+        is_of_stream = found.quantity == "InputRMS" and found.module in before
+        if is_of_stream and _is_of_another_stream(found.module, before, evidence):
+            continue
         if found.module not in told:
             told.add(found.module)
             yield found
@@ -169,6 +174,22 @@ def _of_one_stream(stream: Sequence[Watched], evidence: Evidence) -> Iterator[In
         shapes = {evidence.shape_before(s.module) for s in (before, one)} - {""}
         if len(shapes) < 2:
             yield from made([before, one])
+
+
+def _is_of_another_stream(norm: str, before: Mapping[str, str], evidence: Evidence) -> bool:
+    """True for the first two norms of a stream that the one before leads to no more.
+
+    As those of a decoder, behind those of an encoder: the first is given data, and the second what
+    the first makes of them, whatever their size.
+    """
+    pair = (norm, before[norm])
+    return any(one in before and _begins(one, before[one], evidence) for one in pair)
+
+
+def _begins(norm: str, before: str, evidence: Evidence) -> bool:
+    """True if nothing of what a norm is given comes from the one before; asked of a finding."""
+    is_shown = bool(evidence.modules_before(norm, evidence.called))
+    return is_shown and not evidence.modules_before(norm, {before})
 
 
 def _given_by_a_layer(

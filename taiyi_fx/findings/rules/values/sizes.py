@@ -122,14 +122,18 @@ def _inputs(one: Watched, evidence: Evidence) -> int:
 def _is_scaled_down(
     one: Watched, given: Mapping[str, float], outputs: Mapping[str, float], evidence: Evidence
 ) -> bool:
-    """True for a large weight whose module makes what passes it no larger.
+    """True for a large weight whose module makes what passes it no larger, or may do so unseen.
 
     As where its forward scales the weight down, by which it learns more slowly: the mapping of
-    StyleGAN has weights of 100 that are multiplied by 0.01 (arXiv 1710.10196).
+    StyleGAN has weights of 100 that are multiplied by 0.01 (arXiv 1710.10196). Of a class that is
+    not torch's, only what it returns tells.
     """
-    before, after = given.get(one.module, 0.0), outputs.get(one.module, np.inf)
-    is_matrix = "weight" in one.quantity and not evidence.is_vector(one.module)
-    return is_matrix and one.values[0] >= _LARGE and 0 < after <= _PASSES * before
+    if "weight" not in one.quantity or evidence.is_vector(one.module) or one.values[0] < _LARGE:
+        return False
+    if one.module not in outputs:
+        own = evidence.attributes.get(one.name)
+        return own is not None and not own.kind.startswith("torch.")
+    return 0 < outputs[one.module] <= _PASSES * given.get(one.module, 0.0)
 
 
 def _limit(name: str, *, is_gain: bool) -> float:

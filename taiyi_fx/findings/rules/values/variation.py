@@ -9,9 +9,10 @@ import numpy as np
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import STEPS
 from taiyi_fx.findings.facts.robust import median
+from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.rules.values.inputs import is_given_the_batch
-from taiyi_fx.findings.rules.values.ranks import RANK_COLLAPSE
+from taiyi_fx.findings.rules.values.ranks import RANK_COLLAPSE, is_given_other_rows
 from taiyi_fx.findings.rules.values.sizes import BIAS
 
 _ALIKE, _MUCH = 1e-4, 1e-2
@@ -36,16 +37,17 @@ def alike_rows(evidence: Evidence) -> Iterator[Finding]:
     """The first module whose rows are all alike, from the start, and indices that are all one."""
     yield from _of_indices(evidence)
     before: float | None = None
+    last: Watched | None = None
     offset = _mostly_bias(evidence)
     for one in evidence.of_quantity("OutputVariation"):
         share = median(one.values)
         if len(one.values) < _FEW or not np.isfinite(share) or one.name in offset:
             continue
-        # Behind branches that begin at next to nothing a token of a class is one for all at first.
         is_growing = one.values[-1] > _GROWN * one.values[0]
         is_alike = bool((one.values <= _ALIKE).all()) and share > 0 and not is_growing
         is_first = before is None and is_given_the_batch(one.module, evidence)
-        if is_alike and (is_first or (before is not None and before >= _MUCH)):
+        is_odd = is_alike and (is_first or (before is not None and before >= _MUCH))
+        if is_odd and not _begins_alike(one, last, evidence):
             text = (
                 f"the rows that {one.module!r} returns differ from each other by "
                 f"{np.sqrt(share):.1e} of their size"
@@ -53,7 +55,19 @@ def alike_rows(evidence: Evidence) -> Iterator[Finding]:
             others = {"value": share, "advice": _OF_DATA if is_first else _OF_IT}
             yield RANK_COLLAPSE.at(one, 0, text, "rows that differ", **others)
             return
-        before = share
+        before, last = share, one
+
+
+def _begins_alike(one: Watched, before: Watched | None, evidence: Evidence) -> bool:
+    """True for what is alike at first in a sound model, too; asked of one that is to be named.
+
+    A token of a class, which is one for all behind branches that begin at next to nothing, and what
+    a softmax, also that of an attention, makes of logits that are small yet.
+    """
+    is_token = evidence.has_layer_scales and is_given_other_rows(one, before, evidence)
+    attentions = {s.module for s in evidence.of_quantity("AttentionEntropy")}
+    is_of_shares = attentions & {*evidence.modules_before(one.module, evidence.called)}
+    return is_token or bool(is_of_shares) or "softmax" in evidence.before_module(one.module)
 
 
 def _mostly_bias(evidence: Evidence) -> frozenset[str]:

@@ -35,6 +35,7 @@ def test_runs_that_are_worse_than_a_guess_are_a_warning():
         2.4 + 0.5 * np.sin(STEPS / 3) + 0.01 * NOISE,
         2.4 + 0.01 * (RUNS - 2.4),
         RUNS[:50],
+        np.append([12, 12, 12], RUNS[3:]),
     ],
     ids=[
         "at random",
@@ -45,6 +46,7 @@ def test_runs_that_are_worse_than_a_guess_are_a_warning():
         "a wave",
         "narrow",
         "few",
+        "of scaled cosines",
     ],
 )
 def test_other_losses_are_none(values):

@@ -177,3 +177,35 @@ def test_a_gradient_of_rounding_alone_moves_nothing(gradient, count):
     numbers |= {(name, "WeightGradNorm"): 0.5 for name in NAMES}
     numbers |= {("h.4", "ParameterGradNorm.bias"): gradient, ("h.4", "UpdateRatio.bias"): 0.0}
     assert len([*no_update(evidence(numbers))]) == count
+
+
+@pytest.mark.parametrize(("group", "told"), [({"h.2": (0, 1e-3)}, 0), ({}, 1)])
+def test_a_bias_beside_a_weight_that_the_optimizer_moves_had_no_gradient_then(group, told):
+    """As that of a judge within the margins of a hinge, read after the other player's backward."""
+    numbers = {("h.2", "UpdateRatio.bias"): 0.0, ("h.2", "ParameterGradNorm.bias"): 1.0}
+    numbers |= {(name, "UpdateRatio.weight"): 1e-3 for name in NAMES}
+    known = model()
+    known = known.with_series([*known.series, *evidence(numbers).series])
+    assert len([*no_update(replace(known, groups=group))]) == told
+
+
+@pytest.mark.parametrize(("count", "severity"), [(0, "note"), (40, "alert")])
+def test_a_weight_of_which_the_optimizer_took_no_step_is_a_note(count, severity):
+    """As DINO's last layer, whose gradient the loop takes out in the first epoch."""
+    counts = dict.fromkeys(NAMES, 40) | {"h.2": count}
+    (found,) = no_update(replace(model(still=["h.2"]), step_counts=counts))
+    assert (found.module, found.severity) == ("h.2", severity)
+    assert ("its gradient is None by then" in found.text) == (severity == "note")
+
+
+def test_of_a_weight_norm_the_part_that_is_trained_is_looked_at():
+    numbers = {
+        (name, quantity): value
+        for (name, quantity), value in {
+            ("g", "ParameterNorm.weight_g"): 8.0,
+            ("g", "ParameterNorm.weight_v"): MOVES,
+            ("g", "ParameterGradNorm.weight_v"): 50.0,
+        }.items()
+    }
+    known = model()
+    assert [*no_update(known.with_series([*known.series, *evidence(numbers).series]))] == []

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.findings import Evidence, GroupSettings, Watched
+from taiyi_fx.findings import Attributes, Evidence, GroupSettings, Watched
 from taiyi_fx.findings.rules.optimizer.steps import odd_steps, step_sizes, weight_jumps
 from tests.findings.given import FACTS, evidence
 
@@ -302,3 +302,44 @@ def test_a_head_of_tiny_elements_is_to_grow(ratio, is_told):
 @pytest.mark.parametrize(("size", "is_told"), [(1e-6, False), (1.0, True)])
 def test_behind_gains_of_next_to_nothing_steps_are_small(size, is_told):
     assert of_sizes(1e-9, scale=size) == ["head"] * is_told
+
+
+@pytest.mark.parametrize(
+    ("largest", "given", "count"),
+    [(0.45, 1.0, 0), (0.9, 1.0, 1), (0.45, 3.0, 1)],
+    ids=["before a norm", "larger", "before no norm"],
+)
+def test_first_steps_that_make_one_weight_before_a_norm_larger_settle(largest, given, count):
+    """As those of the first convolution of GoogLeNet."""
+    numbers = {(f"h.{i}.conv", "UpdateRatio.weight"): 1e-2 for i in range(12)}
+    numbers |= {(f"h.{i}.conv", "WeightNorm"): 6.4 for i in range(12)}
+    numbers |= {(f"h.{i}.conv", "ParameterRMS.weight"): 0.1 for i in range(12)}
+    numbers |= {("h.0.conv", "UpdateRatio.weight"): largest * 0.7 ** np.arange(40)}
+    numbers |= {("h.0.conv", "OutputRMS"): 1.0, ("h.0.norm", "InputRMS"): given}
+    numbers |= {("h.0.norm", "OutputRMS"): 1.0, ("h.0.norm", "WeightNorm"): 4.0}
+    numbers |= {("h.0.norm", "ParameterRMS.weight"): 1.0}
+    order = ["h.0.conv", "h.0.norm", *(f"h.{i}.conv" for i in range(1, 12))]
+    assert len([*step_sizes(replace(evidence(numbers), order=order))]) == count
+
+
+def test_behind_gains_of_next_to_nothing_small_steps_of_most_are_no_measure():
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): 1e-6 for i in range(4)}
+    numbers |= {("head", "UpdateRatio.weight"): 1e-3}
+    numbers |= {(name, "ParameterRMS.weight"): 0.1 for name, _ in numbers}
+    numbers |= {(name, "WeightNorm"): 6.4 for name, _ in numbers}
+    assert [one.module for one in odd_steps(evidence(numbers))] == ["head"]
+    numbers |= {("h.0", "ParameterRMS.gamma"): 1e-6, ("h.0", "ParameterNorm.gamma"): 8e-6}
+    assert [*odd_steps(evidence(numbers))] == []
+
+
+def test_kernels_of_a_convolution_by_channels_are_compared_with_matrices():
+    """As those of MobileNet, which have as few elements as the gain of a norm."""
+    numbers = {(f"bn.{i}", "UpdateRatio.weight"): 1e-5 for i in range(4)}
+    numbers |= {(f"bn.{i}", "ParameterRMS.weight"): 1.0 for i in range(4)}
+    numbers |= {(f"bn.{i}", "WeightNorm"): 4.0 for i in range(4)}
+    numbers |= {("conv", "UpdateRatio.weight"): 1e-1, ("conv", "ParameterRMS.weight"): 0.1}
+    numbers |= {("conv", "WeightNorm"): 1.2, ("fc", "ParameterRMS.weight"): 0.1}
+    numbers |= {("fc", "WeightNorm"): 0.1 * 30000**0.5}
+    assert [one.module for one in odd_steps(evidence(numbers))] == ["conv"]
+    kernels = Attributes("torch.nn.Conv2d", {}, (0, 0), (("", (16, 1, 3, 3)),))
+    assert [*odd_steps(replace(evidence(numbers), attributes={"conv": kernels}))] == []

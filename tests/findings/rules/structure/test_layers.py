@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from taiyi_fx.findings import LayerSettings
@@ -88,4 +89,13 @@ def test_the_one_layer_of_another_class_is_named(kind):
     ids=["last", "first", "two", "only here", "too few", "in a row of any layers"],
 )
 def test_layers_that_differ_on_purpose_are_none(known):
+    assert [*odd_layers(known)] == []
+
+
+def test_a_momentum_encoder_is_no_backbone():
+    """Its weights are frozen and follow those that are trained, and its statistics do so, too."""
+    numbers = {(name, "OutputRMS"): 1.0 for name in NAMES}
+    numbers |= {(name, "WeightNorm"): np.linspace(1, 2, 40) for name in NAMES}
+    settings = {"b": LayerSettings(momentum=0.1, is_moving=True)}
+    known = replace(evidence(numbers), settings=settings, frozen=frozenset("abc"))
     assert [*odd_layers(known)] == []

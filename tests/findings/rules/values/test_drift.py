@@ -92,3 +92,23 @@ def test_where_all_come_down_to_half_within_few_steps_it_is_a_warning_of_the_mod
     numbers = {(f"h.{i}", "WeightNorm"): 0.97 ** np.arange(40.0) for i in range(6)}
     found = [*drift(evidence(numbers, steps * np.arange(40)))]
     assert [(one.module, one.severity) for one in found] == [("", "warning")] * count
+
+
+@pytest.mark.parametrize(("gradient", "count"), [(None, 0), (1.0, 1)])
+def test_a_weight_that_is_frozen_and_written_by_the_model_is_none(gradient, count):
+    """As a codebook that an average writes; one that had gradients was trained."""
+    numbers = {(name, "WeightNorm"): 1.0 for name in "abcd"}
+    numbers["b", "WeightNorm"] = np.geomspace(1, 16, 40)
+    if gradient:
+        numbers["b", "WeightGradNorm"] = gradient
+    known = replace(evidence(numbers), frozen=frozenset("b"))
+    assert len([*drift(known)]) == count
+
+
+def test_a_weight_of_another_name_grows_up_as_well():
+    """As `weights1` of a Fourier operator, whose elements begin at 0.001."""
+    numbers = {(name, "WeightNorm"): 6.4 for name in "abcd"}
+    numbers |= {(name, "ParameterRMS.weight"): 0.1 for name in "abcd"}
+    numbers |= {("e", "ParameterNorm.weights1"): np.geomspace(0.1, 1.6, 40)}
+    numbers |= {("e", "ParameterRMS.weights1"): np.geomspace(0.001, 0.016, 40)}
+    assert [*drift(evidence(numbers))] == []

@@ -40,3 +40,10 @@ def test_of_those_that_leave_at_about_the_same_step_the_first_in_order_is_named(
 )
 def test_otherwise_none_is(rows):
     assert first_to_part(table(*rows)) is None
+
+
+def test_where_some_are_on_their_way_all_go():
+    """As gradients that fade layer by layer, the more the farther from the loss."""
+    rows = [leaving(10, powers) for powers in (1.9, 1.6, 1.5, 1.0, 0.2, 0.0)]
+    assert first_to_part(table(*rows)) is None
+    assert first_to_part(table(*(row for row in rows if row[-1] != 1.0))) is not None

@@ -196,3 +196,14 @@ def test_a_token_of_a_class_begins_as_one_for_all_samples():
 
 def test_the_first_call_may_be_given_a_state_of_zeros():
     assert of_the_same({}, calls=["q@1"]) == []
+
+
+@pytest.mark.parametrize(("behind", "told"), [(3.0, []), (np.nan, ["q"])])
+def test_a_query_of_a_token_alone_is_the_same_where_samples_differ_behind_it(behind, told):
+    """As in CaiT and XCiT, which hand the token on without an axis of its own."""
+    sizes = {"norm": 3.0, "q": np.nan, "proj": behind}
+    numbers = {(name, "OutputRMS"): 1.0 for name in sizes}
+    numbers |= {(name, "ParticipationRatio"): value for name, value in sizes.items()}
+    shapes = {"norm": "8×17×48", "q": "8×48", "proj": "8×1×48"}
+    known = replace(evidence(numbers), shape_before=shapes.__getitem__)
+    assert [one.module for one in rank_collapses(known)] == told

@@ -1,6 +1,9 @@
 """Modules of which nearly all is in trouble."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 from taiyi_fx.findings.rules.values.shares import shares_of_trouble
 from tests.findings.given import evidence
@@ -24,3 +27,12 @@ def test_one_that_is_far_worse_than_its_siblings_is_a_warning():
 def test_half_of_it_or_for_a_while_is_none():
     numbers = {("a", "DeadNeuronRatio"): 0.6, ("b", "DeadNeuronRatio"): [1.0] * 30 + [0.2] * 10}
     assert [*shares_of_trouble(evidence(numbers))] == []
+
+
+@pytest.mark.parametrize(("shape", "is_told"), [("8×8×1×1", False), ("8×64×1×1", True)])
+def test_of_few_units_more_are_dead_by_chance(shape, is_told):
+    """As of those of squeeze and excitation, each of which is given nearly the same always."""
+    numbers = {(f"h.{i}.act", "DeadNeuronRatio"): 0.1 for i in range(4)}
+    numbers["h.2.act", "DeadNeuronRatio"] = 0.75
+    known = replace(evidence(numbers), shape_before=lambda _: shape)
+    assert [found.module for found in shares_of_trouble(known)] == ["h.2.act"] * is_told

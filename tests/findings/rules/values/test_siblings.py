@@ -270,3 +270,21 @@ def test_a_layer_that_is_given_more_features_is_given_others_beside_them(taken, 
         kinds[f"pts.{i}"] = Attributes("Linear", {}, sizes=(("", shape),))
     known = replace(evidence(numbers), attributes=kinds)
     assert [one.module for one in outliers(known)] == ["pts.3"] * is_told
+
+
+@pytest.mark.parametrize(("is_led", "count"), [(False, 0), (True, 2)])
+def test_the_norms_of_a_decoder_begin_another_stream(is_led, count):
+    """As BART's, whose first norm is given an embedding."""
+    numbers = {("head", "ParameterRMS.weight"): 0.1, ("head", "WeightNorm"): 10.0}
+    for i in range(12):
+        numbers[f"h.{i}.norm", "InputRMS"] = 0.02 if i == 6 else 1.0
+        numbers[f"h.{i}.norm", "OutputRMS"] = numbers[f"h.{i}.norm", "ParameterRMS.weight"] = 1.0
+        numbers[f"h.{i}.norm", "WeightNorm"] = 8.0
+
+    def before(module, known):
+        i = int(module.split(".")[1])
+        ways = {"embedding"} if i == 6 and not is_led else {f"h.{i - 1}.norm", "embedding"}
+        return ways & {*known, "embedding"} if len(known) > 1 else ways & {*known}
+
+    known = replace(evidence(numbers), modules_before=before)
+    assert len([f for f in outliers(known) if f.quantity == "InputRMS"]) == count

@@ -127,3 +127,14 @@ def test_a_large_weight_that_the_forward_scales_down_is_none(returned, is_told):
     numbers |= {("b", "ParameterRMS.weight"): 100.0, ("b", "ParameterNorm.weight"): 6400.0}
     numbers |= {("b", "InputRMS"): 1.0, ("b", "OutputRMS"): returned}
     assert [one.module for one in wild_parameters(evidence(numbers))] == ["b"] * is_told
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_told"), [("models.Equalized", False), ("torch.nn.modules.linear.Linear", True)]
+)
+def test_a_large_weight_of_a_class_of_ones_own_says_nothing_where_no_output_is_read(kind, is_told):
+    """As its forward may scale it down."""
+    numbers = {("fc", "ParameterRMS.weight"): 100.0, ("fc", "WeightNorm"): 6400.0}
+    numbers |= {("other", "ParameterRMS.weight"): 0.1, ("other", "WeightNorm"): 64.0}
+    known = replace(evidence(numbers), attributes={"fc": Attributes(kind, {})})
+    assert [one.module for one in wild_parameters(known)] == ["fc"] * is_told

@@ -1,5 +1,7 @@
 """Rows and indices that hardly differ."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -91,3 +93,29 @@ def test_a_head_that_begins_with_a_prior_returns_that(bias, count):
     numbers |= {("3", "OutputVariation"): np.full(5, 1e-7), ("3", "OutputRMS"): np.full(5, 4.6)}
     numbers |= {("3", "ParameterRMS.bias"): np.full(5, bias)}
     assert len([*alike_rows(evidence(numbers))]) == count
+
+
+@pytest.mark.parametrize(
+    ("functions", "count"), [(["mul", "softmax"], 0), (["mul"], 1)], ids=["softmax", "product"]
+)
+def test_the_shares_of_a_softmax_begin_alike(functions, count):
+    """As talking heads are given them (arXiv 2003.02436), while logits are small."""
+    numbers = {(name, "OutputVariation"): np.full(5, 0.2) for name in NAMES}
+    known = evidence({**numbers, ("2", "OutputVariation"): np.full(5, 1e-6)})
+    assert len([*alike_rows(replace(known, before_module=lambda _: functions))]) == count
+    of_attention = {("attention()", "AttentionEntropy"): 1.0}
+    known = evidence({**numbers, **of_attention, ("2", "OutputVariation"): np.full(5, 1e-6)})
+    before = {"attention()"} if "softmax" in functions else {"1"}
+    known = replace(known, modules_before=lambda *_: before)
+    assert len([*alike_rows(known)]) == count
+
+
+@pytest.mark.parametrize(("scale", "count"), [(1e-5, 0), (1.0, 1)])
+def test_a_token_behind_branches_that_begin_at_nothing_is_one_for_all(scale, count):
+    numbers = {(name, "OutputVariation"): np.full(5, 0.2) for name in NAMES}
+    numbers |= {("3", "OutputVariation"): np.full(5, 1e-5)}
+    numbers |= {("2", "ParameterRMS.gamma"): scale, ("2", "ParameterNorm.gamma"): 8 * scale}
+    numbers |= {("1", "ParameterRMS.weight"): 0.1, ("1", "ParameterNorm.weight"): 0.1 * 64}
+    shapes = {"3": "8×48"}
+    known = replace(evidence(numbers), shape_before=lambda name: shapes.get(name, "8×17×48"))
+    assert len([*alike_rows(known)]) == count
