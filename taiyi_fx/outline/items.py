@@ -136,9 +136,9 @@ class Outline:
         found: dict[int, list[Edge]] = {}
         for edge in self.edges:
             around = {*self.around(edge.source)}
-            for i in itertools.takewhile(
-                lambda i, of=around: i not in of, self.around(edge.target)
-            ):
+            for i in self.around(edge.target):
+                if i in around:
+                    break
                 found.setdefault(i, []).append(edge)
         return found
 
