@@ -6,7 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from taiyi_fx.findings.causes import by_severity
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.find import find
 from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.listed import Findings
 
 
 class Told(NamedTuple):
@@ -27,26 +30,28 @@ class Told(NamedTuple):
         return self.first <= step <= self.last
 
 
-def with_told(shown: Sequence[Finding], told: Sequence[Told]) -> list[Finding]:
+def find_beside(told: Sequence[Told], evidence: Evidence) -> Findings:
     """The findings of monitors, and those in numbers of steps that one of them has not looked at.
 
     Args:
-        shown: The findings in numbers.
         told: What the monitors of a run found, one of each part.
+        evidence: The numbers.
     """
     every = [found for each in told for found in each.findings]
-    known = {_name(one) for one in _with_consequences(every)}
-    more = [one for one in shown if _name(one) not in known and not _is_judged(one, told)]
-    return by_severity([*every, *more])
+    if not _have_seen(told, evidence.first_step, evidence.last_step):
+        known = {_name(one) for one in _with_consequences(every)}
+        shown = [one for one in find(evidence) if not _have_seen(told, one.step)]
+        every += [one for one in shown if _name(one) not in known]
+    return Findings(by_severity(every), looked_at=evidence.extent)
 
 
 def _name(one: Finding) -> tuple[str, str]:
     return one.kind, one.module
 
 
-def _is_judged(one: Finding, told: Sequence[Told]) -> bool:
-    """True if every monitor has looked at its step."""
-    return bool(told) and all(each.covers(one.step) for each in told)
+def _have_seen(told: Sequence[Told], *steps: int) -> bool:
+    """True if every monitor has looked at some steps."""
+    return bool(told) and all(each.covers(step) for each in told for step in steps)
 
 
 def _with_consequences(every: Sequence[Finding]) -> Iterator[Finding]:

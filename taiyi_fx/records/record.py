@@ -81,6 +81,10 @@ class Event(NamedTuple):
     text: str
 
 
+OF_FINDINGS = ("missing", "found")
+"""Kinds of events that a run's findings need, and that nobody else is shown."""
+
+
 @dataclass(frozen=True)
 class NonFiniteSite:
     """The first site of a step, in the order of execution, where a value was not finite.

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taiyi_fx.findings import Evidence, Findings, Watched, find
-from taiyi_fx.findings.told import with_told
+from taiyi_fx.findings import Evidence, Findings, Watched
+from taiyi_fx.findings.told import find_beside
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.of_evidence import with_outline
 from taiyi_fx.records.grid import Grid, grid
 from taiyi_fx.records.imported import imported
-from taiyi_fx.records.record import Event
+from taiyi_fx.records.record import OF_FINDINGS, Event
 from taiyi_fx.records.table import as_html, as_table
 from taiyi_fx.runs.reasons import reasons
 from taiyi_fx.runs.recording import Recording, recordings_in
@@ -89,8 +89,7 @@ class Run:
     @property
     def events(self) -> list[Event]:
         """Warnings, and the first sites of NaN or Inf."""
-        of_findings = ("missing", "found")
-        return [event for event in self.source.events() if event.kind not in of_findings]
+        return [event for event in self.source.events() if event.kind not in OF_FINDINGS]
 
     @property
     def missing(self) -> list[Event]:
@@ -123,8 +122,7 @@ class Run:
             if (curve := curves.get(s.series_name)) is not None
         ]
         known = Evidence.of(watched, reasons(self.missing, watched))
-        shown = find(with_outline(known, self.outline))
-        return Findings(with_told(shown, self.source.told()), looked_at=shown.looked_at)
+        return find_beside(self.source.told(), with_outline(known, self.outline))
 
     @property
     def recordings(self) -> list[Recording]:

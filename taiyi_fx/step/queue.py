@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from taiyi_fx.records.epochs import Epochs, EpochSummary
-from taiyi_fx.records.record import Block, Event, NonFiniteSite, Record, Records, Series
+from taiyi_fx.records.record import (
+    OF_FINDINGS,
+    Block,
+    Event,
+    NonFiniteSite,
+    Record,
+    Records,
+    Series,
+)
 from taiyi_fx.step.collect import TrackedStep
 from taiyi_fx.step.non_finite import first_sites
 from taiyi_fx.step.transfer import Column, Outcome
@@ -20,9 +28,6 @@ _KEPT_NUMBERS = 5_000_000
 
 _SHOWN = 10
 """The largest number of reasons in one warning."""
-
-_OF_FINDINGS = ("missing", "found")
-"""Kinds of events that a run's findings need, and that nobody else is shown."""
 
 
 class StepQueue:
@@ -169,8 +174,8 @@ class StepQueue:
         """Gives the writers the waiting events, then a batch, and flushes them when it is time."""
         self._finish()
         if self._events:
-            events = [event for event in self._events if event.kind not in _OF_FINDINGS]
-            others = [event for event in self._events if event.kind in _OF_FINDINGS]
+            events = [event for event in self._events if event.kind not in OF_FINDINGS]
+            others = [event for event in self._events if event.kind in OF_FINDINGS]
             self._begun = Batch(self._epochs.next, events=events, of_findings=others)
             self._finish()
         if batch is not None:

@@ -30,26 +30,21 @@ def _change_one(t: Training, odd: str, forward: Any) -> None:
         )
 
 
+def _with_detached_skip(self: Any, old: Any, x: Tensor) -> Tensor:
+    x = x.detach() + self.attn(self.norm1(x))
+    return x + self.mlp(self.norm2(x))
+
+
 @fault("gpt gpt-tied", "layers.2", "layers.2.*")
 def skip_that_is_detached(t: Training) -> None:
     """A block whose gradient comes back through its attention alone."""
-
-    def forward(self: Any, old: Any, x: Tensor) -> Tensor:
-        x = x.detach() + self.attn(self.norm1(x))
-        return x + self.mlp(self.norm2(x))
-
-    _change_one(t, "layers.2", forward)
+    _change_one(t, "layers.2", _with_detached_skip)
 
 
 @fault("gpt gpt-tied", "layers.0", "layers.0.*")
 def skip_of_the_first_that_is_detached(t: Training) -> None:
     """A first block that leaves the embeddings next to no gradient."""
-
-    def forward(self: Any, old: Any, x: Tensor) -> Tensor:
-        x = x.detach() + self.attn(self.norm1(x))
-        return x + self.mlp(self.norm2(x))
-
-    _change_one(t, "layers.0", forward)
+    _change_one(t, "layers.0", _with_detached_skip)
 
 
 @fault("gpt gpt-tied", "layers.1", "layers.1.*")

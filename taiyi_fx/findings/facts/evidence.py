@@ -178,10 +178,9 @@ class Evidence:
         """The number of series, modules and steps, in words; empty if there are none."""
         if not self.series:
             return ""
-        steps = [int(one.steps[i]) for one in self.series for i in (0, -1)]
         modules = len({one.module for one in self.series} - {""})
         of = f"{modules} module{'s' * (modules != 1)}" if modules else "the model"
-        return f"{len(self.series)} series of {of}, steps {min(steps)} to {max(steps)}"
+        return f"{len(self.series)} series of {of}, steps {self.first_step} to {self.last_step}"
 
     @functools.cached_property
     def kinds(self) -> dict[str, Hashable]:
@@ -432,7 +431,12 @@ class Evidence:
     @functools.cached_property
     def is_from_the_start(self) -> bool:
         """True if the first steps are known; false for a window of later ones."""
-        return min((int(s.steps[0]) for s in self.series), default=0) == 0
+        return self.first_step == 0
+
+    @functools.cached_property
+    def first_step(self) -> int:
+        """The earliest step."""
+        return min((int(s.steps[0]) for s in self.series), default=0)
 
     @functools.cached_property
     def last_step(self) -> int:

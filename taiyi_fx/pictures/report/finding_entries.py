@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from taiyi_fx.findings import Evidence, Finding, Watched, find
+from taiyi_fx.findings import Evidence, Finding, Watched
 from taiyi_fx.findings.judged import JUDGED
-from taiyi_fx.findings.told import with_told
+from taiyi_fx.findings.told import find_beside
 from taiyi_fx.outline.of_evidence import with_outline
 from taiyi_fx.pictures.report.gathered import Gathered, Group
 from taiyi_fx.pictures.report.readout import About
@@ -34,7 +34,7 @@ def findings_in(gathered: Gathered, about: About) -> list[Finding]:
             curves.update(_watched(group, gathered))
     watched = [curves[i] for i in gathered.series if i in curves]
     known = Evidence.of(watched, reasons(about.missing, watched))
-    return with_told(find(with_outline(known, about.outline)), about.told)
+    return find_beside(about.told, with_outline(known, about.outline))
 
 
 def _watched(group: Group, gathered: Gathered) -> Iterator[tuple[int, Watched]]:

@@ -41,7 +41,9 @@ def test_a_monitor_and_its_run_have_the_same_evidence(tmp_path):
         patch.setattr(
             taiyi_fx.watch.diagnosis, "find", lambda found, **_: seen.append(found) or Findings()
         )
-        patch.setattr(taiyi_fx.runs.run, "find", lambda found: seen.append(found) or Findings())
+        patch.setattr(
+            taiyi_fx.runs.run, "find_beside", lambda _, found: seen.append(found) or Findings()
+        )
         assert model.monitor.findings == []
         model.monitor.close()
         with taiyi_fx.open_run(tmp_path / "run") as run:
