@@ -76,6 +76,26 @@ def test_an_edge_over_which_no_one_shape_passes_has_none():
     assert found["sum", "output"] == "scalar"
 
 
+class Flattening(nn.Module):
+    """Stays Python; between two modules a function of one input changes the shape."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.fc = nn.Conv2d(1, 2, 3), nn.Linear(18, 4)
+
+    def forward(self, x):
+        if x.sum() > 1e9:
+            raise AssertionError
+        return self.fc(self.conv(x).flatten(1))
+
+
+def test_behind_a_function_that_is_not_seen_an_edge_has_what_the_module_is_given():
+    model = taiyi_fx.instrument(Flattening(), {"fc": ["InputSndNorm"]})
+    model(torch.randn(2, 1, 5, 5))
+    assert not model.capture.is_whole
+    assert shapes_of(model)["conv", "fc"] == "2×18"
+
+
 def text(shapes):
     return "×".join(map(str, shapes[0])) or "scalar"
 
@@ -126,9 +146,11 @@ def made_in_graph(model, twin, x, graph):
 
 
 def possible(graph, seen, source, target, made_anywhere):
-    """What an edge may say: what a call returned, or the other was given, or else what was made."""
+    """What an edge may say: what a call was given, or the other returned, or else what was made."""
     item = graph.nodes(data="item")
     outputs, inputs = (called(item[name], seen) for name in (source, target))
+    if inputs is not None and len(inputs.inputs) == graph.in_degree(target) == 1:
+        return text_of_inputs(inputs)
     if outputs is not None and len(outputs.outputs) == 1:
         return [text(outputs.outputs)]
     if item[source].kind == "input":

@@ -60,6 +60,17 @@ def test_steps_are_those_that_adam_counts_and_none_of_others():
     assert step_counts_of(modules, [adam, sgd]) == {"a": 0, "b": 0}
 
 
+def test_of_a_modules_parameters_the_one_with_most_steps_counts():
+    model = nn.utils.parametrizations.weight_norm(nn.Linear(2, 2, bias=False))
+    gain, direction = model.parametrizations.weight.parameters()
+    gain.requires_grad_(False)  # as in DINO's head
+    adam = torch.optim.Adam([gain, direction])
+    for _ in range(3):
+        direction.grad = torch.ones_like(direction)
+        adam.step()
+    assert step_counts_of(dict(model.named_modules()), [adam]) == {"parametrizations.weight": 3}
+
+
 def test_an_optimizer_that_keeps_a_state_and_counts_no_steps_is_left_out():
     class Lion(torch.optim.Adam):
         """As it is mostly written: averages alone."""
