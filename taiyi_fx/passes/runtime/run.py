@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from taiyi_fx.passes.flow.observer import Observer
 
 _NOTHING_DUE = "due0"
-_is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # not there in torch 2.6
+is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # not there in torch 2.6
 
 
 class Calls:
@@ -172,6 +172,12 @@ def _nodes_under_way() -> Iterator[Any]:
             if isinstance(held, torch._C._FunctionBase):
                 yield held
         frame = frame.f_back
+
+
+@constant_when_compiled
+def _is_exporting() -> bool:
+    # What torch 2.7 to 2.12 trace of a call is always True.
+    return is_exporting()
 
 
 @constant_when_compiled
