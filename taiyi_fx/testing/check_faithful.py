@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 import taiyi_fx
+from taiyi_fx.passes.runtime.random_state import random_state, restore_random_state
 from taiyi_fx.snapshot.bitwise import difference as difference_of_bits
 from taiyi_fx.testing.config import is_leaf
 from taiyi_fx.testing.failure import CheckFailure, run_examples
@@ -39,6 +41,7 @@ def check_faithful(
     cfg: Cfg | Callable[[nn.Module], st.SearchStrategy[Cfg]] = EVERY_LEAF,
     *,
     max_examples: int = 50,
+    device: str = "cpu",
 ) -> None:
     """Checks that instrumented models are bit-equal to plain ones, by `assert_faithful`.
 
@@ -48,11 +51,13 @@ def check_faithful(
         cfg: The configuration, or a function that takes a model and returns a strategy of them,
             such as `configs`.
         max_examples: How many examples are tried.
+        device: Where the examples run: ``"cpu"``, ``"cuda"``, ...
 
     Raises:
         CheckFailure: An example is wrong. The message holds a program that shows it.
     """
-    run_examples(_check, _examples(models, cfg), max_examples)
+    moved = models.map(lambda recipe: dataclasses.replace(recipe, device=device))
+    run_examples(_check, _examples(moved, cfg), max_examples)
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,7 @@ def assert_faithful(model: nn.Module, batches: Sequence[Any], cfg: Cfg = EVERY_L
 def difference(model: nn.Module, batches: Sequence[Any], cfg: Cfg) -> str | None:
     """The first difference between an instrumented model and a plain one; None if there is none."""
     plain = copy.deepcopy(model)
-    state = torch.get_rng_state()
+    state = random_state()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
@@ -126,7 +131,7 @@ def difference(model: nn.Module, batches: Sequence[Any], cfg: Cfg) -> str | None
                 return "the keys of the state_dict differ"
             expected, found = (list(trained(m, batches)) for m in (plain, probed))
     finally:
-        torch.set_rng_state(state)
+        restore_random_state(state)
     for (what, a), (_, b) in zip(expected, found, strict=True):
         if how := _apart(a, b):
             return f"{what} differs: {how}"
@@ -161,6 +166,8 @@ def trained(model: nn.Module, batches: Sequence[Any]) -> Iterator[tuple[str, Any
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         yield name, tensor.detach().clone()
     yield "the random state", torch.get_rng_state()
+    if torch.cuda.is_initialized():
+        yield "the random state of the GPU", torch.cuda.get_rng_state()
 
 
 def _leaf(x: Tensor) -> Tensor:

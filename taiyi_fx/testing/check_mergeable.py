@@ -159,7 +159,7 @@ def _merges(
     source = draw(st.sampled_from(sorted(_merged(quantity))))
     x = dataclasses.replace(trial.steps[0].x, dtype=torch.float64)
     if x.kind == "indices":
-        x = TensorRecipe(x.shape, dtype=torch.float64)
+        x = TensorRecipe(x.shape, dtype=torch.float64, device=x.device)
     sizes = draw(splits(x.shape[0]))
     indices = tuple(range(len(sizes)))
     order = tuple(draw(st.permutations(indices))) if any_order else indices

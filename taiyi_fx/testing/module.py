@@ -104,6 +104,7 @@ class ModuleRecipe:
         below: Inputs are indices below this; None for numbers.
         seed: The seed that its parameters are initialised from.
         dtype: The type of its parameters and of inputs that fit.
+        device: Where these are.
     """
 
     kind: Callable[..., nn.Module]
@@ -113,6 +114,7 @@ class ModuleRecipe:
     below: int | None = None
     seed: int = 0
     dtype: torch.dtype = torch.float32
+    device: str = "cpu"
 
     def make(self) -> nn.Module:
         """A new and equal module at each call; the random state stays as it was."""
@@ -124,7 +126,8 @@ class ModuleRecipe:
             made = self.kind(*map(_made, self.args), **options)
         finally:
             generator.set_state(before)
-        return made if self.dtype == torch.float32 else made.to(self.dtype)
+        made = made if self.dtype == torch.float32 else made.to(self.dtype)
+        return made if self.device == "cpu" else made.to(self.device)
 
     @property
     def is_in_place(self) -> bool:
@@ -136,8 +139,9 @@ class ModuleRecipe:
         shape = (rows, *self.shape)
         if self.below is not None:
             seed = values.get("seed", 0)
-            return TensorRecipe(shape, "indices", seed, dtype=torch.int64, below=self.below)
-        return TensorRecipe(shape, **{**values, "dtype": self.dtype})
+            given = {"dtype": torch.int64, "below": self.below, "device": self.device}
+            return TensorRecipe(shape, "indices", seed, **given)
+        return TensorRecipe(shape, **{**values, "dtype": self.dtype, "device": self.device})
 
     def __repr__(self) -> str:
         parts = [*map(repr, self.args), *(f"{k}={v!r}" for k, v in self.options.items())]
@@ -145,7 +149,8 @@ class ModuleRecipe:
         name = getattr(self.kind, "__name__", repr(self.kind))
         called = f"nn.{name}" if home.startswith("torch.nn.") else name
         cast = "" if self.dtype == torch.float32 else f".to({self.dtype})"
-        return f"{called}({', '.join(parts)}){cast}"
+        moved = "" if self.device == "cpu" else f'.to("{self.device}")'
+        return f"{called}({', '.join(parts)}){cast}{moved}"
 
 
 def _made(value: Any) -> Any:

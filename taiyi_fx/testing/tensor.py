@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -43,6 +43,7 @@ class TensorRecipe:
         dtype: Its type.
         layout: How it lies in memory; see `make_tensor`.
         below: For ``kind="indices"``, what the whole numbers stay below.
+        device: Where it is.
     """
 
     shape: tuple[int, ...]
@@ -52,14 +53,15 @@ class TensorRecipe:
     dtype: torch.dtype = torch.float32
     layout: str = "contiguous"
     below: int = 2
+    device: str = "cpu"
 
     def make(self) -> Tensor:
-        """A new and equal tensor at each call, on the CPU, without a gradient."""
+        """A new and equal tensor at each call, without a gradient."""
         return make_tensor(**{f.name: getattr(self, f.name) for f in fields(self)})
 
     def __repr__(self) -> str:
         if math.prod(self.shape) <= _LITERAL and self.layout == "contiguous":
-            return _literal(self.make())
+            return _literal(replace(self, device="cpu").make(), self.device)
         given = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
         defaults = {f.name: f.default for f in fields(self)[1:]}
         shown = [
@@ -70,15 +72,16 @@ class TensorRecipe:
         return f"make_tensor({', '.join([str(self.shape), *shown])})"
 
 
-def _literal(x: Tensor) -> str:
+def _literal(x: Tensor, device: str) -> str:
     """A call of `torch.tensor`, with the shortest numbers that give the very values back."""
+    there = "" if device == "cpu" else f', device="{device}"'
     if not x.is_floating_point():
-        return f"torch.tensor({x.tolist()}, dtype={x.dtype})"
+        return f"torch.tensor({x.tolist()}, dtype={x.dtype}{there})"
     # Those of float32 are exact for halves too.
     numbers = (x if x.dtype == torch.float64 else x.float()).numpy()
     shown = np.vectorize(lambda v: float(str(v)), otypes=[object])(numbers).tolist()
     dtype = "" if x.dtype == torch.float32 else f", dtype={x.dtype}"
-    return f"torch.tensor({shown}{dtype})"
+    return f"torch.tensor({shown}{dtype}{there})"
 
 
 def make_tensor(
@@ -90,8 +93,9 @@ def make_tensor(
     dtype: torch.dtype = torch.float32,
     layout: str = "contiguous",
     below: int = 2,
+    device: str = "cpu",
 ) -> Tensor:
-    """A tensor of a kind that statistics get wrong; the same at each call.
+    """A tensor of a kind that statistics get wrong; the same at each call and on each device.
 
     Values that a type of small range cannot hold are scaled down until it can, as a whole.
 
@@ -110,6 +114,7 @@ def make_tensor(
             of axis 0 repeated without memory of its own (which makes all entries equal);
             ``"channels_last"`` for 4 axes.
         below: For ``"indices"``, what they stay below.
+        device: Where it is.
 
     Raises:
         ValueError: There is no such kind or layout; says which there are.
@@ -117,11 +122,12 @@ def make_tensor(
     generator = torch.Generator().manual_seed(seed)
     if kind == "indices":
         indices = torch.randint(below, shape, generator=generator)
-        return _laid_out(indices if dtype == torch.float32 else indices.to(dtype), layout)
+        indices = indices if dtype == torch.float32 else indices.to(dtype)
+        return _laid_out(indices.to(device), layout)
     if kind not in _FILL:
         raise ValueError(f"kind is {', '.join([*_FILL, 'indices'])}, not {kind!r}")
     values = _FILL[kind](torch.randn(shape, generator=generator, dtype=torch.float64)) * scale
-    return _laid_out(_fitted(values, dtype).to(dtype), layout)
+    return _laid_out(_fitted(values, dtype).to(dtype).to(device), layout)
 
 
 OVERWRITTEN = 255
@@ -217,6 +223,7 @@ def tensors(
     dtypes: Sequence[torch.dtype] = DTYPES,
     layouts: Sequence[str] = LAYOUTS,
     scales: Sequence[float] = SCALES,
+    device: str = "cpu",
 ) -> st.SearchStrategy[TensorRecipe]:
     """Draws recipes of tensors; ``recipe.make()`` is the tensor.
 
@@ -228,5 +235,7 @@ def tensors(
         dtypes: Their types.
         layouts: How they lie in memory; see `make_tensor`.
         scales: Their factors (float16 takes those that it has digits for).
+        device: Where they are, and what a check puts them through.
     """
-    return _tensors(shapes, kinds, dtypes, layouts, scales)
+    drawn = _tensors(shapes, kinds, dtypes, layouts, scales)
+    return drawn if device == "cpu" else drawn.map(lambda recipe: replace(recipe, device=device))

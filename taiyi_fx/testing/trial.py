@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -250,7 +251,7 @@ def _part(x: Tensor, y: Tensor, g_x: Tensor | None, g_y: Tensor | None) -> _Part
 
 def _double(x: Tensor) -> Tensor:
     x = x.detach()
-    return (x.abs() if x.is_complex() else x).to(torch.float64, copy=True)
+    return (x.abs() if x.is_complex() else x).to("cpu", torch.float64, copy=True)
 
 
 def _joined(
@@ -263,7 +264,7 @@ def _joined(
         y=_cat([part.y for part in parts]),
         g_x=_gradient([part.g_x for part in parts], scale),
         g_y=_gradient([part.g_y for part in parts], scale),
-        module=module,
+        module=_on_host(module),
         options=options,
         parameters={k: _double(p) for k, p in named.items()},
         gradients=gradients,
@@ -273,6 +274,11 @@ def _joined(
         step=step,
         sizes=tuple(len(part.x) for part in parts if part.x.ndim),
     )
+
+
+def _on_host(module: nn.Module) -> nn.Module:
+    tensors = (*module.parameters(), *module.buffers())
+    return module if all(t.is_cpu for t in tensors) else copy.deepcopy(module).cpu()
 
 
 def _gradient(parts: list[Tensor | None], scale: float) -> Tensor | None:

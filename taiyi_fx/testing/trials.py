@@ -80,6 +80,7 @@ def _trials(
         layer = _with_parameters(draw, layer, tensors) if needs.parameters else layer
     else:
         layer = draw(modules)
+    layer = layer if layer.device == x.device else dataclasses.replace(layer, device=x.device)
     count = draw(st.integers(1, needs.steps))
     steps = []
     for i in range(count):
@@ -143,7 +144,7 @@ def _step(
     if needs.backward:
         like = draw(tensors)
         shape, dtype = _output(layer, x, is_like)
-        g = dataclasses.replace(like, shape=shape, dtype=dtype)
+        g = dataclasses.replace(like, shape=shape, dtype=dtype, device=x.device)
     return TrialStep(made, x, g, *_of_parameters(draw, layer, needs, tensors, i, is_like))
 
 
