@@ -17,7 +17,7 @@ Run it from the root of the repository, in an environment with the models' libra
 makes one):
 
     python -m benchmarks.zoo [--short] [--compile] [--family FAMILY] [--only PATTERN] \
-        [--json FILE]
+        [--device DEVICE] [--part PART] [--json FILE]
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import fnmatch
 import gc
 import importlib
 import json
+import os
 import statistics
 import sys
 import time
@@ -53,11 +54,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the zoo; 1 if a model falls short."""
     options = _options(argv)
     torch.set_num_threads(1)
+    if options.device != "cpu":
+        _make_repeatable()
     if options.compile:
         return _compile(options)
     results: dict[str, list[Result]] = {}
     for family in options.family or FAMILIES:
-        for case in _cases(family, options.short, options.only):
+        for case in _cases(family, options):
             started = time.perf_counter()
             result = check_case(case)
             gc.collect()
@@ -75,7 +78,7 @@ def _compile(options: argparse.Namespace) -> int:
     rows, falls_short = [], False
     for family in options.family or FAMILIES:
         results = []
-        for case in _cases(family, options.short, options.only):
+        for case in _cases(family, options):
             results.append(check_compiled(case))
             gc.collect()
             print(_compiled_line(results[-1]), flush=True)
@@ -127,23 +130,37 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--short", action="store_true", help="a few small models of each family")
     parser.add_argument("--compile", action="store_true", help="compile each as one graph")
+    parser.add_argument("--device", default="cpu", help="where the models are, such as cuda")
+    parser.add_argument(
+        "--part", metavar="I/N", type=_part, default=(0, 1), help="each N-th model from the I-th on"
+    )
     parser.add_argument("--json", metavar="FILE", help="where to write all results")
     return parser.parse_args(argv)
 
 
-def _cases(family: str, is_short: bool, pattern: str) -> Iterator[Case]:
+def _part(text: str) -> tuple[int, int]:
+    part, parts = map(int, text.split("/"))
+    return part - 1, parts
+
+
+def _make_repeatable() -> None:
+    """Takes the operations of a device that bring the same bits each time, where it has them."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+def _cases(family: str, options: argparse.Namespace) -> Iterator[Case]:
     try:
         module = importlib.import_module(FAMILIES[family])
         cases = module.cases()
     except ModuleNotFoundError as error:
         print(f"{family}: skipped, {error}")
         return
-    short = getattr(module, "SHORT", None)
-    for case in cases:
-        if fnmatch.fnmatchcase(case.name, pattern) and not (
-            is_short and short is not None and case.name not in short
-        ):
-            yield case
+    short = getattr(module, "SHORT", None) if options.short else None
+    part, parts = options.part
+    for case in cases[part::parts]:
+        if fnmatch.fnmatchcase(case.name, options.only) and (short is None or case.name in short):
+            yield case if options.device == "cpu" else case.on(options.device)
 
 
 def _line(result: Result, seconds: float) -> str:

@@ -108,6 +108,6 @@ def _loss(output: Any) -> Tensor:
 
 
 def _weighted_sum(i: int, x: Tensor) -> Tensor:
-    pattern = torch.cos(torch.arange(x.numel(), dtype=torch.float32) + i)
+    pattern = torch.cos(torch.arange(x.numel(), dtype=torch.float32, device=x.device) + i)
     # Masked places hold infinities, which would leave nothing but NaN.
     return (x.float().reshape(-1).nan_to_num(0.0, 0.0, 0.0) * pattern).sum()

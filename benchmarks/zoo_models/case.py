@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 Batch = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments of one forward."""
@@ -25,3 +26,11 @@ class Case:
     name: str
     build: Callable[[], nn.Module]
     inputs: Callable[[int], Batch]
+
+    def on(self, device: str) -> Case:
+        """The same with model and batches on a device."""
+
+        def inputs(size: int) -> Batch:
+            return pytree.tree_map_only(Tensor, lambda x: x.to(device), self.inputs(size))
+
+        return replace(self, build=lambda: self.build().to(device), inputs=inputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 
 import torch
 from torch import Tensor
@@ -11,6 +12,13 @@ from torch import Tensor
 @functools.cache
 def define_vision_operators() -> None:
     """Makes ``import torchvision`` work, and ``torchvision.ops.nms``, without its binary."""
+    try:
+        import torchvision
+    except RuntimeError:  # an operator does not exist
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+    else:
+        return
     _define("nms", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     _define(
         "qnms",
@@ -19,9 +27,8 @@ def define_vision_operators() -> None:
     )
     import torchvision
 
-    if not torchvision.extension._has_ops():
-        torch.library.impl("torchvision::nms", "cpu", _nms)
-        torchvision.ops.boxes._assert_has_ops = lambda: None
+    torch.library.impl("torchvision::nms", "cpu", _nms)
+    torchvision.ops.boxes._assert_has_ops = lambda: None
 
 
 def _define(name: str, schema: str) -> None:
