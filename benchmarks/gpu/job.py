@@ -1,6 +1,6 @@
 """One process of the benchmark: one model in one mode, by all tools. Writes JSON.
 
-Each tool takes a block of ten steps in each round, in an order that changes, and waits for the
+Each tool takes a block of twenty steps in each round, in an order that changes, and waits for the
 device before and after it alone: within a block the host runs ahead, as in training. So what a tool
 waits for itself costs what it costs there. A block's time is divided by plain's of the same round.
 """
@@ -26,8 +26,8 @@ from benchmarks.overhead.tools import PLAIN, TOOLS, Watched
 from benchmarks.overhead.training import Training
 from benchmarks.overhead.work import WORKS
 
-BLOCK = 10
-"""Steps: one turn of a schedule of every tenth step."""
+BLOCK = 20
+"""Steps: one turn of a preset's schedule, two of every tenth step."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class Row:
 BASE = Row(PLAIN, "q1")
 EACH = (Row("taiyi_fx", "q1"), Row("hooks by hand", "q1"))
 TENTH = (Row("taiyi_fx", "q2"), Row("hooks by hand", "q2"))
+PRESET = Row("taiyi_fx", "preset")
 NOISE = Row("plain again", "q1")
 
 
@@ -67,7 +68,7 @@ class Mode:
 
 
 MODES = {
-    "eager": Mode((BASE, NOISE, *EACH, *TENTH)),
+    "eager": Mode((BASE, NOISE, PRESET, *EACH, *TENTH)),
     "compiled": Mode((BASE, *EACH), {}),
     "reduce-overhead": Mode((BASE, *EACH), {"mode": "reduce-overhead"}),
 }
@@ -124,8 +125,11 @@ def started(case: Case, mode: Mode, row: Row, device: str) -> Training:
     torch.manual_seed(0)
     with torch.device(device):
         model, (x, classes) = case.build(), case.batch()
-    watched = TOOLS[row.tool].watch(model, WORKS[row.work])
-    return Training(_compiled(watched, mode), (x, classes), autocast=torch.bfloat16)
+    work = WORKS[row.work]
+    watched = TOOLS[row.tool].watch(model, work)
+    training = Training(_compiled(watched, mode), (x, classes), autocast=torch.bfloat16)
+    training.step = work.first_step
+    return training
 
 
 def _compiled(watched: Watched, mode: Mode) -> Watched:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from benchmarks.gpu.job import BASE, BLOCK, EACH, NOISE, TENTH, Row
+from benchmarks.gpu.job import BASE, BLOCK, EACH, NOISE, PRESET, TENTH, Row
 from benchmarks.gpu.models import CASES, TINY
 from benchmarks.overhead.ratios import milliseconds_cell, ratio_cell
 
@@ -13,14 +13,15 @@ Found = Mapping[str, Any]
 """What one process wrote; nothing where it did not end in time."""
 
 _HEAD = [
-    *("model", "mode", "plain", "plain again"),
+    *("model", "mode", "plain", "plain again", "`instrument(model)`"),
     *("taiyi_fx, each step", "hooks by hand, each step"),
     *("taiyi_fx, every 10", "hooks by hand, every 10"),
     *("peak of memory, taiyi_fx", "peak of memory, hooks by hand"),
 ]
 
 _SAID = (
-    "Four norms (input, output gradient, weight, its gradient) of every linear, convolution and "
+    "What `instrument(model)` reads without a configuration, after its first thousand steps; and "
+    "four norms (input, output gradient, weight, its gradient) of every linear, convolution and "
     "BatchNorm layer, as a share of the plain training step in the same mode: the median over "
     f"blocks of {BLOCK} steps, all tools in turn [quartiles]. Under bfloat16 autocast, the device "
     "waited for between blocks alone. The peak of memory is of a due step, over what was "
@@ -43,7 +44,7 @@ def _title(model: str) -> str:
 
 
 def _cells(found: Found) -> list[str]:
-    times = [_time(found, row) for row in (BASE, NOISE, *EACH, *TENTH)]
+    times = [_time(found, row) for row in (BASE, NOISE, PRESET, *EACH, *TENTH)]
     return [*times, *(_peak(found, row) for row in EACH)]
 
 
