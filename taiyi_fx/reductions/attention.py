@@ -19,7 +19,7 @@ from taiyi_fx.reductions.attention_scores import (
     sampled,
     scores_of,
 )
-from taiyi_fx.reductions.rows import accumulated
+from taiyi_fx.reductions.rows import accumulated, count, on_device
 
 _LOWEST = -1000.0
 """The exponential of it is 0 in every type."""
@@ -129,9 +129,9 @@ def _measured(scores: Scores, sample: Sample) -> State:
         drawn, squares = drawn + of_all, squares + of_drawn.square().sum(-1)
         crossed = crossed + (of_drawn[:-1] * of_drawn[-1]).sum(-1)
     of_drawn = [len(sample.rows) - sample.first, scores.queries - sample.first]
-    read = torch.tensor([max(0, k) for k in of_drawn], dtype=torch.int64, device=device)
+    read = on_device([max(0, k) for k in of_drawn], device, torch.int64)
     is_placed = scores.is_causal or scores.keys == scores.queries
-    unplaced = torch.tensor(0 if is_placed else 1, device=device)
+    unplaced = torch.full((), 0 if is_placed else 1, device=device)
     return n, largest, totals, drawn, squares, crossed, read, ahead, unplaced
 
 
@@ -241,7 +241,7 @@ class HeadSquares:
     def measure_call(self, call: CallArguments, result: Any) -> State:
         y = outputs_of(call, result, self.heads)
         axes = tuple(i for i in range(y.ndim) if i != y.ndim - 3)
-        n = torch.tensor(y.numel() // max(1, y.shape[-3]), device=y.device)
+        n = count(y.numel() // max(1, y.shape[-3]), y)
         return n, accumulated(y).double().square().sum(axes)
 
     def merge(self, a: State, b: State) -> State:

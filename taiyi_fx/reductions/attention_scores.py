@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import CallArguments
-from taiyi_fx.reductions.rows import accumulated
+from taiyi_fx.reductions.rows import accumulated, on_device
 from taiyi_fx.reductions.score_mods import ScoreMods
 
 FORBIDS = -3e4
@@ -315,10 +315,13 @@ def blocks(scores: Scores, sample: Sample) -> Iterator[Block]:
         last = part[-1]
         seen = last + 1 + scores.shift if scores.is_causal else scores.keys
         span = slice(part.start, part.stop) if isinstance(part, range) else None
-        rows = torch.arange(part[0], last + 1) if span else torch.tensor(part)
+        if span:
+            rows = torch.arange(part[0], last + 1, device=scores.device)
+        else:
+            rows = on_device(list(part), scores.device, torch.int64)
         drawn = sum(row >= sample.first for row in part) if span is None else 0
         keys = min(max(seen, 1), scores.keys)
-        yield Block(rows.to(scores.device), span, keys, drawn)
+        yield Block(rows, span, keys, drawn)
 
 
 _SEED = 0

@@ -13,7 +13,15 @@ from torch import Tensor
 from taiyi_fx.passes.ir import Numbers, State, States
 from taiyi_fx.passes.probes.compiling import is_compiling
 from taiyi_fx.reductions.rows import accumulated, count
-from taiyi_fx.reductions.sums import norm, norm_in_python, norms, square_sums, wide
+from taiyi_fx.reductions.sums import (
+    count_nonzero,
+    is_on_gpu,
+    norm,
+    norm_in_python,
+    norms,
+    square_sums,
+    wide,
+)
 
 
 @dataclass(frozen=True)
@@ -92,11 +100,12 @@ class AbsMax:
     is_over_elements: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
-        x = accumulated(x)
+        if not is_on_gpu(x):
+            x = accumulated(x)
         if not x.numel():
             return (x.new_zeros(()),)
         low, high = torch.aminmax(x)  # in one pass, and without a copy for absolute values
-        return (torch.maximum(low.abs(), high.abs()),)
+        return (accumulated(torch.maximum(low.abs(), high.abs())),)
 
     def merge(self, a: State, b: State) -> State:
         return (torch.maximum(a[0], b[0]),)
@@ -200,7 +209,7 @@ _SUMMED = frozenset((torch.float64, torch.float32, torch.float16, torch.bfloat16
 class NonFinites:
     """Number of elements that are NaN, and of infinite ones. Counts are exact.
 
-    Cost: one pass on the CPU, where all are finite; else about four
+    Cost: one pass on the CPU, where all are finite; else four, on a GPU about six
     """
 
     is_over_elements: ClassVar[bool] = True
@@ -208,6 +217,9 @@ class NonFinites:
     def measure(self, x: Tensor) -> State:
         if self.measure_scalar(x) is not None:
             return count(0, x), count(0, x)
+        if is_on_gpu(x):
+            nan = count_nonzero(x.clamp(0, 0))
+            return nan, count_nonzero(x * 0) - nan
         # Not through float32: what is finite in the tensor's own type stays so.
         return x.isnan().sum(), x.isinf().sum()
 

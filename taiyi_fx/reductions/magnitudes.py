@@ -17,7 +17,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.passes.probes.compiling import is_compiling
-from taiyi_fx.reductions.rows import accumulated
+from taiyi_fx.reductions.rows import accumulated, on_device
 from taiyi_fx.reductions.sums import is_fast, pieces
 
 Format = Literal["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
@@ -130,7 +130,7 @@ class Quantiles:
 
     def finish(self, state: State) -> QuantilesValue:
         of_state = _of_elements if self.exact else _of_histogram
-        shares = torch.tensor(self.q, dtype=torch.float64, device=state[0].device)
+        shares = on_device(self.q, state[0].device, torch.float64)
         return QuantilesValue(of_state(state[0], shares), self.q)
 
 

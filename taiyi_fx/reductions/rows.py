@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -53,6 +54,15 @@ def row_axes(x: Tensor, feature_axis: FeatureAxis) -> tuple[int, ...]:
     if not -x.ndim <= axis < x.ndim:
         raise IndexError(f"the feature axis is {axis}, but the tensor has {x.ndim} axes")
     return tuple(i for i in range(x.ndim) if i != axis % x.ndim)
+
+
+def on_device(
+    numbers: Sequence[float] | Sequence[int], device: torch.device, dtype: torch.dtype
+) -> Tensor:
+    """Numbers as a vector on a device, for which the host does not wait."""
+    if device.type != "cuda" or is_compiling():
+        return torch.tensor(numbers, dtype=dtype, device=device)
+    return torch.tensor(numbers, dtype=dtype, pin_memory=True).to(device, non_blocking=True)
 
 
 def count(n: int, like: Tensor) -> Tensor:

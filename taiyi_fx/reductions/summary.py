@@ -14,7 +14,16 @@ from taiyi_fx.passes.ir import Numbers, State, States
 from taiyi_fx.passes.probes.compiling import is_compiling
 from taiyi_fx.passes.probes.slots import stacked
 from taiyi_fx.reductions.rows import accumulated, count
-from taiyi_fx.reductions.sums import axes_of_rows, by_shape, norm, norm_in_python, wide
+from taiyi_fx.reductions.sums import (
+    axes_of_rows,
+    by_shape,
+    count_nonzero,
+    is_on_gpu,
+    norm,
+    norm_in_python,
+    sum_of,
+    wide,
+)
 
 _BLOCK = 2**16
 """So many squares, added by BLAS in float32, leave an error of 1e-5 of constants, else of 1e-6."""
@@ -50,15 +59,16 @@ class Summary:
     is_over_elements: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
-        x = accumulated(x)
+        if not is_on_gpu(x):
+            x = accumulated(x)
         is_quick = is_compiling() and x.is_cpu and x.dtype is torch.float32
         axes = axes_of_rows(x) if is_quick else None
         if axes is not None:
             return _of_rows(x, axes)
         kept = x.nan_to_num(0.0, 0.0, 0.0)
-        n = torch.eq(kept, x).sum()
-        total = kept.sum(dtype=wide(x.device))
-        return n, total, norm(kept), _largest(kept), count(x.numel(), x) - n
+        size = count(x.numel(), x)
+        bad = count_nonzero(x * 0) if is_on_gpu(x) else size - torch.eq(kept, x).sum()
+        return size - bad, sum_of(kept), norm(kept), _largest(kept), bad
 
     def measure_scalar(self, x: Tensor) -> Numbers | None:
         """The same in numbers of Python, where that takes less time and all is finite."""
@@ -124,6 +134,9 @@ def _of_rows(x: Tensor, axes: list[int]) -> State:
 
 def _largest(x: Tensor) -> Tensor:
     """The largest magnitude of all elements, in `wide`; 0 of none."""
+    if is_on_gpu(x):
+        low, high = torch.aminmax(x)
+        return torch.maximum(-low, high).to(torch.float64)
     if not x.is_cpu:  # one operation; on a CPU it takes ten times as long as two
         return torch.linalg.vector_norm(x, torch.inf, dtype=wide(x.device))
     if not is_compiling() and not x.numel():

@@ -2,8 +2,10 @@
 
 On the CPU, torch adds the squares of a float32 tensor one by one in float32: the norm of 10^8
 elements is 1 % off. Asked for float64 it is exact, and 20 times slower. So there partial sums are
-taken in float32, and what may have left float32's range is taken again in float64. Other devices
-accumulate in float64 at no cost, and compiled code where it is small.
+taken in float32, and what may have left float32's range is taken again in float64. On a GPU a look
+at a number would wait; there one kernel of torch reads any type and adds in float64 in one pass
+over memory, where other sums that are asked for float64 copy the tensor first. In compiled code
+sums in float64 cost nothing there, and are taken by rows on the CPU.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ _LONG = 32
 _SMALL = 4096
 """Up to this size some tensors are measured in less time by one call, copied side by side."""
 _TOGETHER = 64
+_COUNTED = 2**24
+"""Float32 counts so far."""
 _PIECE = 2**16
 """So many elements and what is made of them stay in a core's cache, and outweigh calls of torch."""
 _QUICK = frozenset((torch.float32, torch.float16, torch.bfloat16))
@@ -85,6 +89,8 @@ def ratio(part: Tensor, whole: Tensor | int) -> Tensor:
 
 def norm(x: Tensor) -> Tensor:
     """The Euclidean norm of all elements of a tensor of any type, as a scalar in `wide`."""
+    if is_on_gpu(x):
+        return _norms_on_gpu([x])[0]
     found = None if is_compiling() else norm_in_python(x)
     if found is not None:
         return torch.tensor(found, dtype=torch.float64)
@@ -159,6 +165,8 @@ def norms(tensors: Sequence[Tensor]) -> Tensor | list[float]:
     Of float32 on the CPU numbers of Python, else a vector in `wide`.
     """
     first = tensors[0]
+    if all(map(is_on_gpu, tensors)):
+        return torch.stack(_norms_on_gpu(tensors))
     if first.dtype not in _QUICK or not first.is_cpu:  # on a device a look at a sum would wait
         kind, every = wide(first.device), [accumulated(x) for x in tensors]
         return torch.stack(torch._foreach_norm(every, 2, dtype=kind))  # pyright: ignore[reportPrivateImportUsage]
@@ -170,6 +178,58 @@ def norms(tensors: Sequence[Tensor]) -> Tensor | list[float]:
         for i, size in zip(places, measure([tensors[i] for i in places]), strict=True):
             found[i] = size
     return found
+
+
+def is_on_gpu(x: Tensor) -> bool:
+    """True if what kernels of a GPU read without a copy is a tensor's memory."""
+    return x.is_cuda and x.dtype in _QUICK and x.numel() > 0 and not is_compiling()
+
+
+def _norms_on_gpu(tensors: Sequence[Tensor]) -> list[Tensor]:
+    # Their signs do not matter, nor does a type that autocast would have.
+    places: dict[torch.dtype, list[int]] = {}  # tensors of two types are copied
+    for i, x in enumerate(tensors):
+        places.setdefault(x.dtype, []).append(i)
+    found = list(tensors)
+    for at in places.values():
+        of_one = [tensors[i] for i in at]
+        norms = torch._foreach_norm(of_one, 2, dtype=torch.float64)  # pyright: ignore[reportPrivateImportUsage]
+        for i, size in zip(at, norms, strict=True):
+            found[i] = size
+    return found
+
+
+def sum_of(x: Tensor) -> Tensor:
+    """The sum of all elements, as a scalar in `wide`."""
+    if not is_on_gpu(x) or x.is_neg():
+        return x.sum(dtype=wide(x.device))
+    rows, rest = in_rows(x)
+    found = rows.sum(1, dtype=torch.float32).sum(dtype=torch.float64)
+    return found + rest.sum(dtype=torch.float64) if len(rest) else found
+
+
+def count_nonzero(x: Tensor) -> Tensor:
+    """The number of elements that are not zero, on a GPU: a sum of truth values copies them all."""
+    if x.numel() <= _COUNTED:
+        return torch.linalg.vector_norm(x, 0, dtype=torch.float32).to(torch.int64)
+    rows, rest = in_rows(x)
+    found = torch.linalg.vector_norm(rows, 0, dim=1, dtype=torch.float32)
+    return found.sum(dtype=torch.float64).to(torch.int64) + (rest != 0).sum()
+
+
+def in_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+    """All elements as rows of which one pass over memory makes few numbers, and those left over.
+
+    In the order that they have in memory, where that is dense.
+    """
+    flat = as_in_memory(x).reshape(-1)
+    over = flat.numel() % _ROW
+    return flat[: flat.numel() - over].reshape(-1, _ROW), flat[flat.numel() - over :]
+
+
+def as_in_memory(x: Tensor) -> Tensor:
+    """A tensor with its axes in the order that they have in memory, so that rows are no copy."""
+    return x.permute(sorted(range(x.ndim), key=x.stride, reverse=True))
 
 
 def _norms_of_alike(tensors: Sequence[Tensor]) -> list[float]:

@@ -27,6 +27,7 @@ from taiyi_fx.passes.probes.measured import Alike, Measured
 from taiyi_fx.passes.probes.slots import Slot, in_tensors
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.records.record import Block, Series
+from taiyi_fx.reductions.rows import on_device
 from taiyi_fx.step.due import DueWork
 from taiyi_fx.step.evaluate import columns_of_many, group_of
 from taiyi_fx.step.parameters import Key
@@ -101,7 +102,7 @@ def _joined(pieces: Sequence[Any], order: list[int]) -> Tensor | list[int | floa
         if Tensor not in map(type, flat):
             return list(map(flat.__getitem__, order))
     joined = torch.cat([p if isinstance(p, Tensor) else torch.stack(in_tensors(p)) for p in pieces])
-    return joined[torch.tensor(order, device=joined.device)]
+    return joined[on_device(order, joined.device, torch.int64)]
 
 
 def _vector(numbers: Tensor | Sequence[int | float]) -> Tensor:
