@@ -95,13 +95,16 @@ def adafactor_step(of: TrainedParameter) -> Tensor:
 def _weight_of_all(of: TrainedParameter, which: int) -> Any:  # a float, or a tensor on a device
     """The sum of the weights of all gradients so far in a moment, which tends to 1."""
     beta, step = of.group["betas"][which], of.state["step"]
+    is_there = isinstance(step, Tensor) and not step.is_cpu
+    if is_there and of.state["exp_avg"].is_cpu:  # offloaded without its step
+        step = step.cpu()
     if not isinstance(step, Tensor) or step.is_cpu:
         step = float(step)
         if not step:
             raise KeyError("step")
         return 1 - float(beta) ** step
     wide = torch.float32 if step.device.type == "mps" else torch.float64
-    return 1 - torch.as_tensor(beta, dtype=wide, device=step.device) ** step.to(wide)
+    return 1 - beta ** step.to(wide)  # a number stays one: as a tensor it would be waited for
 
 
 def _gradient(of: TrainedParameter) -> Tensor:
