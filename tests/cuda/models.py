@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 import taiyi_fx
 from taiyi_fx import MonitorWarning
@@ -63,15 +64,53 @@ class Attention(nn.Module):
         return self.head(self.mlp(x)).mean(1)
 
 
+class Recurrent(nn.Module):
+    """An LSTM, which on a GPU is one call of cuDNN, and a GRU cell by hand."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(16, 8, num_layers=2, batch_first=True, dropout=0.1)
+        self.cell, self.head = nn.GRUCell(8, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        y, _ = self.lstm(x)
+        h = y.new_zeros(len(y), 8)
+        for step in y.unbind(1):
+            h = self.cell(step, h)
+        return self.head(h)
+
+
+class Words(nn.Module):
+    """A tied embedding, torch's attention, and a block that backward runs again."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(12, 16)
+        self.attention = nn.MultiheadAttention(16, 2, dropout=0.1, batch_first=True)
+        self.block = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 16))
+        self.head = nn.Linear(16, 12, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, x):
+        words = x[..., 0].mul(4).long().abs().clamp(max=11)
+        h = self.embedding(words)
+        h = h + self.attention(h, h, h, need_weights=False)[0]
+        return self.head(checkpoint(self.block, h, use_reentrant=False)).mean(1)
+
+
 MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "rows": (Rows, (8, 6)),
     "python": (Python, (8, 6)),
     "images": (Images, (4, 3, 8, 8)),
     "attention": (Attention, (4, 5, 16)),
+    "recurrent": (Recurrent, (4, 5, 16)),
+    "words": (Words, (4, 5, 16)),
 }
+ONE_GRAPH = [name for name in MODELS if name != "recurrent"]
+"""Those that torch compiles as one graph: to it, an LSTM is code that it does not trace."""
 
 CFG = {
-    lambda name, module: next(module.children(), None) is None: [
+    lambda name, module: next(module.children(), None) is None and "out_proj" not in name: [
         "InputSndNorm",
         "OutputRMS",
         "NonFinite",
@@ -82,17 +121,27 @@ CFG = {
 }
 
 
+EACH_STEP = {
+    lambda name, module: isinstance(module, nn.Linear) and "out_proj" not in name: [
+        "InputSndNorm",
+        "OutputGradSndNorm",
+        "WeightGradNorm",
+    ]
+}
+"""The same is due at each step, so that one compiled graph is enough."""
+
+
 def instrumented(model: nn.Module, cfg=CFG) -> taiyi_fx.InstrumentedModule:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MonitorWarning)
         return taiyi_fx.instrument(model, cfg)
 
 
-def pair(name: str, device) -> tuple[nn.Module, taiyi_fx.InstrumentedModule, list[Tensor]]:
+def pair(name: str, device, cfg=CFG) -> tuple[nn.Module, taiyi_fx.InstrumentedModule, list[Tensor]]:
     """A plain model, the same instrumented, and three batches."""
     make, shape = MODELS[name]
     plain = device.move(make())
-    return plain, instrumented(copy.deepcopy(plain)), [device.randn(*shape) for _ in range(3)]
+    return plain, instrumented(copy.deepcopy(plain), cfg), [device.randn(*shape) for _ in range(3)]
 
 
 def trained(model: nn.Module, run: Callable[[Tensor], Tensor], xs: list[Tensor]) -> list[Tensor]:

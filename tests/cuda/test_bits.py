@@ -3,7 +3,16 @@
 import pytest
 import torch
 
-from tests.cuda.models import MODELS, assert_same_bits, pair, records_of, trained
+from tests.cuda.models import (
+    CFG,
+    EACH_STEP,
+    MODELS,
+    ONE_GRAPH,
+    assert_same_bits,
+    pair,
+    records_of,
+    trained,
+)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -13,9 +22,10 @@ def test_eager_training_is_that_of_the_plain_model(device, name):
     assert len(records_of(model)) > 3 * len(xs)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ONE_GRAPH)
 def test_compiled_training_is_that_of_the_compiled_plain_model(device, name):
-    plain, model, xs = pair(name, device)
+    # On a GPU each compiled graph draws the numbers in a checkpoint anew: see docs, limits.
+    plain, model, xs = pair(name, device, EACH_STEP if name == "words" else CFG)
     compiled = [torch.compile(m, backend="aot_eager", fullgraph=True) for m in (plain, model)]
     assert_same_bits(trained(plain, compiled[0], xs), trained(model, compiled[1], xs))
     assert len(records_of(model)) > 3 * len(xs)
@@ -24,6 +34,8 @@ def test_compiled_training_is_that_of_the_compiled_plain_model(device, name):
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_training_under_autocast_is_that_of_the_plain_model(device, name, dtype):
+    if name == "recurrent" and not device.is_cuda:
+        pytest.skip("not every CPU has an LSTM of such types")
     plain, model, xs = pair(name, device)
 
     def under_autocast(run):

@@ -168,14 +168,14 @@ def parts(x: Tensor) -> tuple[Tensor, ...]:
 def mask_of(name: str, x: Tensor) -> Tensor | None:
     """A mask of some kind, for an input."""
     n = x.shape[1]
-    later = torch.ones(n, n, dtype=torch.bool).triu(1)
+    later = torch.ones(n, n, dtype=torch.bool, device=x.device).triu(1)
     if name == "none":
         return None
     if name == "bool":
-        return ~later & (torch.arange(n) != 1)
+        return ~later & (torch.arange(n, device=x.device) != 1)
     if name == "causal":
-        return torch.zeros(n, n, dtype=x.dtype).masked_fill(later, torch.finfo(x.dtype).min)
-    return torch.linspace(-1, 1, n, dtype=x.dtype).expand(n, n)
+        return x.new_zeros(n, n).masked_fill(later, torch.finfo(x.dtype).min)
+    return torch.linspace(-1, 1, n, dtype=x.dtype, device=x.device).expand(n, n)
 
 
 def seen_at(s: Seen) -> Attended:

@@ -35,7 +35,9 @@ class Router(nn.Module):
         if self.returns == "mask":
             return mask, logits.amax(-1, keepdim=True), logits
         place = (mask.cumsum(-2) - 1).clamp(min=0)
-        places = torch.eye(self.capacity)[place.clamp(max=self.capacity - 1)].to(logits.dtype)
+        places = torch.eye(self.capacity, device=x.device)[place.clamp(max=self.capacity - 1)].to(
+            logits.dtype
+        )
         return places * mask.unsqueeze(-1), logits.sum()
 
 
