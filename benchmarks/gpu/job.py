@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -117,7 +118,12 @@ def measured(
     rounds = int(seconds / (longest * max(1, len(running))))
     spent = interleaved(running, min(max(rounds, 3), case.rounds), BLOCK)
     walls = {row: [of_block.wall for of_block in blocks] for row, blocks in spent.items()}
-    return {"spent": walls, "peaks": peaks, "failed": failed}
+    return {"spent": walls, "peaks": peaks, "failed": failed, "retries": _retries(device)}
+
+
+def _retries(device: str) -> int:
+    """How often the allocator had to give memory back first, for which a step waits."""
+    return torch.cuda.memory_stats()["num_alloc_retries"] if device == "cuda" else 0
 
 
 def started(case: Case, mode: Mode, row: Row, device: str) -> Training:
@@ -160,6 +166,8 @@ def wait_for_turn(file: Path) -> None:
 
 def main() -> None:
     """Does what the command line says."""
+    # All tools' models are there at once: without it their memory falls into pieces.
+    os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", choices=[*CASES, *TINY])
     parser.add_argument("mode", choices=MODES)

@@ -66,3 +66,5 @@ def _reasons(found: Mapping[tuple[str, str], Found]) -> Iterator[str]:
     for (model, mode), of_one in found.items():
         for row, why in of_one["failed"].items():
             yield f"- {_title(model)}, {mode}: {row}: {why}"
+        if of_one.get("retries"):
+            yield f"- {_title(model)}, {mode}: memory was short {of_one['retries']} times"
