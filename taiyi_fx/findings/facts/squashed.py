@@ -109,9 +109,14 @@ def _is_of_unit_size(node: Any) -> bool:
 
 
 def _is_of_divergence(node: Any) -> bool:
-    """True for a sum of constants less multiples of what is no logarithm, as ``kl_div`` is made."""
+    """True for a sum of constants less multiples of what is no logarithm, as ``kl_div`` is made.
+
+    Other terms may be added to it.
+    """
     while node is not None and name_of(node) in _SUMS:
         node = next(iter(makers_of(node)), None)
+    if node is not None and name_of(node) == "Add" and not shape_of(node):
+        return any(map(_is_of_divergence, makers_of(node)))
     if node is None or name_of(node) != "Sub" or len(shape_of(node)) < 2:
         return False
     constant, product = operands_of(node)

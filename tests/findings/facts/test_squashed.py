@@ -165,13 +165,19 @@ def divergence(given, **options):
     [
         (lambda: divergence(X.softmax(1), reduction="batchmean"), True),
         (lambda: 0.1 * divergence(X @ torch.eye(5), reduction="sum"), True),
+        (lambda: divergence(X.softmax(1), reduction="sum") + X.square().mean(), True),
+        (lambda: X.square().mean() + 16 * divergence(X.softmax(1), reduction="sum"), True),
+        (lambda: divergence(X.log_softmax(1), reduction="sum") + X.square().mean(), False),
         (lambda: divergence(X.log_softmax(1), reduction="batchmean"), False),
         (lambda: divergence(X.softmax(1).log(), reduction="batchmean"), False),
         (lambda: (X.detach() - 2 * X.softmax(1)).square().sum(), False),
         (lambda: (torch.ones(4, 5) - X.detach() * (X @ torch.eye(5))).relu().mean(), False),
         (lambda: (X.detach() - X.softmax(1)).sum(), False),
     ],
-    ids=["softmax", "logits", "log_softmax", "log", "squares", "hinge", "difference"],
+    ids=[
+        *("softmax", "logits", "a term", "a second term", "a right term"),
+        *("log_softmax", "log", "squares", "hinge", "difference"),
+    ],
 )
 def test_a_divergence_of_what_is_no_logarithm_is_told(loss, is_odd):
     assert squashed_by(loss()) == (DIVERGENCE if is_odd else "")
