@@ -89,6 +89,7 @@ from taiyi_fx.findings.rules.values.odd_starts import odd_starts
 from taiyi_fx.findings.rules.values.outputs import wild_between, wild_outputs, zero_outputs
 from taiyi_fx.findings.rules.values.ranks import rank_collapses
 from taiyi_fx.findings.rules.values.repeated_inputs import repeated_inputs
+from taiyi_fx.findings.rules.values.same_units import same_units
 from taiyi_fx.findings.rules.values.saturation import saturated
 from taiyi_fx.findings.rules.values.shares import shares_of_trouble
 from taiyi_fx.findings.rules.values.siblings import outliers
@@ -147,6 +148,7 @@ RULES: tuple[Rule, ...] = (
     evaluation_modes,
     alike_rows,
     rank_collapses,
+    same_units,
     missing_residuals,
     missing_norms,
     odd_norms,
