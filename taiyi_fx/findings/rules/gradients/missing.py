@@ -217,20 +217,23 @@ def _never_called(lacking: list[Watched], evidence: Evidence) -> Iterator[Findin
 
 
 def _table_beside(s: Watched, evidence: Evidence) -> str:
-    """The embedding that is called beside one that is not, and has as wide rows, and more of them.
+    """The one embedding that is called beside one that is not, as wide and of more rows; or empty.
 
     As that of words, to which nobody adds the places; an optimizer has both. Models that are given
-    embedded words call the smaller one alone.
+    embedded words call the smaller one alone, and those that add several, as places and languages,
+    may be given less.
     """
     around, own = s.name.rpartition(".")[0], _sides_of_table(s.name, evidence)
-    for name in evidence.attributes if own else ():
-        other = _sides_of_table(name, evidence)
-        if not other or other[0] <= own[0] or other[1:] != own[1:]:
-            continue
-        are_given = {s.name, name} <= evidence.groups.keys()
-        if are_given and name in evidence.called and name.rpartition(".")[0] == around:
-            return name
-    return ""
+    tables = {
+        name: sides
+        for name in evidence.attributes
+        if name.rpartition(".")[0] == around and (sides := _sides_of_table(name, evidence))
+    }
+    called = [name for name in tables if name in evidence.called]
+    if len(called) != 1 or not own or not {s.name, *called} <= evidence.groups.keys():
+        return ""
+    rows, width = tables[called[0]]
+    return called[0] if own[0] < rows and own[1] == width else ""
 
 
 def _sides_of_table(name: str, evidence: Evidence) -> tuple[int, ...]:

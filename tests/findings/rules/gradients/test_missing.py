@@ -179,15 +179,17 @@ def test_a_model_tells_what_it_never_calls():
 class Text(nn.Module):
     """A model of words, or of what was embedded before, with places or without."""
 
-    def __init__(self, *, places=6, width=4, is_embedded=False):
+    def __init__(self, *, places=6, width=4, is_embedded=False, languages=0):
         super().__init__()
         self.words, self.places = nn.Embedding(20, 4), nn.Embedding(places, width)
         self.head, self.is_embedded = nn.Linear(4, 4), is_embedded
+        self.languages = nn.Embedding(languages, 4) if languages else None
 
     def forward(self, ids):
         if self.is_embedded:
             return self.head(torch.randn(*ids.shape, 4) + self.places(torch.arange(ids.shape[1])))
-        return self.head(self.words(ids))
+        x = self.words(ids)
+        return self.head(x if self.languages is None else x + self.languages(ids % 3))
 
 
 @pytest.mark.parametrize(
@@ -197,8 +199,9 @@ class Text(nn.Module):
         (Text(places=30), [("places", "note")]),
         (Text(width=3), [("places", "note")]),
         (Text(is_embedded=True), [("words", "note")]),
+        (Text(languages=3), [("places", "note")]),
     ],
-    ids=["places", "a larger table", "another width", "embedded before"],
+    ids=["places", "a larger table", "another width", "embedded before", "others are added"],
 )
 def test_places_that_are_not_added_to_words_are_a_warning(model, told):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
