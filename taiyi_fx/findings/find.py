@@ -55,6 +55,7 @@ from taiyi_fx.findings.rules.optimizer.lost_state import lost_states
 from taiyi_fx.findings.rules.optimizer.moments import lost_moments, undecaying_moments
 from taiyi_fx.findings.rules.optimizer.odd_settings import odd_settings
 from taiyi_fx.findings.rules.optimizer.rates import odd_rates
+from taiyi_fx.findings.rules.optimizer.restarted_warm_ups import restarted_warm_ups
 from taiyi_fx.findings.rules.optimizer.rounding import updates_lost
 from taiyi_fx.findings.rules.optimizer.scaler import overflow, skipped_steps
 from taiyi_fx.findings.rules.optimizer.steps import odd_steps, step_sizes, weight_jumps
@@ -63,7 +64,9 @@ from taiyi_fx.findings.rules.structure.adapters import frozen_adapters
 from taiyi_fx.findings.rules.structure.batch_norm import stale_statistics
 from taiyi_fx.findings.rules.structure.copies import parted_copies
 from taiyi_fx.findings.rules.structure.foreign_outputs import foreign_outputs
+from taiyi_fx.findings.rules.structure.hidden_layers import hidden_layers
 from taiyi_fx.findings.rules.structure.hooked import changed_by_hooks, name_hooks
+from taiyi_fx.findings.rules.structure.layer_runs import doubled_outputs, missing_activations
 from taiyi_fx.findings.rules.structure.layers import odd_layers
 from taiyi_fx.findings.rules.structure.left_out import missing_norms, missing_residuals
 from taiyi_fx.findings.rules.structure.modes import evaluation_modes, unfed_norms
@@ -86,6 +89,7 @@ from taiyi_fx.findings.rules.values.odd_starts import odd_starts
 from taiyi_fx.findings.rules.values.outputs import wild_between, wild_outputs, zero_outputs
 from taiyi_fx.findings.rules.values.ranks import rank_collapses
 from taiyi_fx.findings.rules.values.repeated_inputs import repeated_inputs
+from taiyi_fx.findings.rules.values.same_units import same_units
 from taiyi_fx.findings.rules.values.saturation import saturated
 from taiyi_fx.findings.rules.values.shares import shares_of_trouble
 from taiyi_fx.findings.rules.values.siblings import outliers
@@ -108,12 +112,14 @@ RULES: tuple[Rule, ...] = (
     lost_moments,
     undecaying_moments,
     no_update,
+    hidden_layers,
     changed_gradients,
     gradient_steps,
     changed_by_hooks,
     odd_settings,
     odd_rates,
     ended_rates,
+    restarted_warm_ups,
     frozen_adapters,
     large_decays,
     lost_states,
@@ -132,6 +138,8 @@ RULES: tuple[Rule, ...] = (
     normalised_samples,
     broadcasts,
     torn_views,
+    doubled_outputs,
+    missing_activations,
     copied_targets,
     first_places,
     batch_axes,
@@ -140,6 +148,7 @@ RULES: tuple[Rule, ...] = (
     evaluation_modes,
     alike_rows,
     rank_collapses,
+    same_units,
     missing_residuals,
     missing_norms,
     odd_norms,

@@ -2,6 +2,7 @@
 
 from benchmarks.faults.opened import (
     adapters,
+    asked,
     attention,
     axes,
     blocks,
@@ -33,6 +34,7 @@ from benchmarks.faults.opened import (
 
 __all__ = [
     "adapters",
+    "asked",
     "attention",
     "axes",
     "blocks",

@@ -15,9 +15,9 @@ _FAR = 30
 """Functions between what was computed and the parameters of the module before."""
 REARRANGES = (
     "View", "Reshape", "UnsafeView", "Transpose", "T", "Permute", "Slice", "Select", "Squeeze",
-    "Unsqueeze", "ToCopy", "Clone", "Index", "Expand", "Alias", "SWhere", "Cat",
+    "Unsqueeze", "ToCopy", "Clone", "Index", "Expand", "Alias", "SWhere", "Cat", "EagerTap",
 )  # fmt: skip
-"""Functions that hand numbers on as they are."""
+"""Functions that hand numbers on as they are, the monitor's own among them."""
 
 
 def name_of(node: Any) -> str:
@@ -44,6 +44,11 @@ def operands_of(node: Any) -> list[Any]:
 def makers_of(node: Any) -> list[Any]:
     """The functions that made those of a function's operands that want a gradient."""
     return [other for other in operands_of(node) if other is not None]
+
+
+def is_scaled(node: Any) -> bool:
+    """True for a product with what wants no gradient: a factor, or the mask of a dropout."""
+    return name_of(node) == "Mul" and operands_of(node)[1:] == [None]
 
 
 def maker_of(node: Any) -> Any:

@@ -68,6 +68,8 @@ class Evidence:
         left_out: The modules with parameters that want a gradient and that no optimizer has; empty
             where none is known.
         strangers: The number of the optimizers' parameters that are not the model's.
+        hidden: The number of modules in each list of Python that gradients reach and no optimizer
+            has, by the module that keeps the list and the name of its attribute.
         batch_axes: The axis that each layer which may take another takes for that of the batch.
         evaluates: The class of a module that acts otherwise in training, if the whole model is in
             evaluation mode now; else empty.
@@ -101,6 +103,7 @@ class Evidence:
     decays: Mapping[str, float] = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
     strangers: int = 0
+    hidden: Mapping[tuple[str, str], int] = field(default_factory=dict)
     batch_axes: Mapping[str, int] = field(default_factory=dict)
     evaluates: str = ""
     classes: Mapping[str, int] = field(default_factory=dict)

@@ -20,10 +20,12 @@ from taiyi_fx.findings.facts.autograd import (
     shape_of,
 )
 from taiyi_fx.findings.facts.followed_axes import lead_to_the_loss
+from taiyi_fx.findings.facts.layer_runs import doubled_layers, linear_runs
 from taiyi_fx.findings.facts.logits import Logits, logits_of
 from taiyi_fx.findings.facts.lost_axes import lost_axes, sizes_over_samples
 from taiyi_fx.findings.facts.second_uses import used_in_several_ways
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
+from taiyi_fx.findings.facts.unsummed import unsummed_softmaxes
 from taiyi_fx.findings.facts.views import torn_views
 from taiyi_fx.findings.facts.ways import first_place, reached_by
 
@@ -132,6 +134,9 @@ class LossGraph(NamedTuple):
         reached: The modules whose parameters its cross entropy depends on, or all of it.
         first_place: The module before the first place of each sequence, where it takes this alone.
         several_ways: The modules whose weight it uses in several ways, as a derivative does.
+        unsummed: Softmaxes of attention over another axis than the product with values sums over.
+        linear_runs: Linear layers one behind the other with nothing in between.
+        doubled: The modules before sums of what a layer returns and the same once more.
     """
 
     softmaxes: tuple[OddSoftmax, ...] = ()
@@ -145,6 +150,9 @@ class LossGraph(NamedTuple):
     reached: frozenset[str] = frozenset()
     first_place: str | None = None
     several_ways: frozenset[str] = frozenset()
+    unsummed: tuple[OddSoftmax, ...] = ()
+    linear_runs: tuple[tuple[str, ...], ...] = ()
+    doubled: tuple[str, ...] = ()
 
 
 def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
@@ -157,12 +165,7 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
     uses = Uses.of(loss)
     softmaxes = (x for x in uses.nodes if name_of(x) in _SOFTMAXES and _is_odd(uses, x))
     return LossGraph(
-        tuple(
-            OddSoftmax(
-                owner_before(x, parameters), axis_of(x._saved_dim, len(shape_of(x))), shape_of(x)
-            )
-            for x in softmaxes
-        ),
+        tuple(_softmax(x, parameters) for x in softmaxes),
         tuple(
             Broadcast(owner_before(x, parameters), shape_of(x), to) for x, to in _broadcast(uses)
         ),
@@ -181,7 +184,15 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         reached_by(uses, parameters),
         first_place(uses, parameters),
         used_in_several_ways(uses, parameters),
+        tuple(_softmax(x, parameters) for x in unsummed_softmaxes(uses)),
+        linear_runs(uses, parameters),
+        tuple(owner_before(x, parameters) for x in doubled_layers(uses)),
     )
+
+
+def _softmax(node: Any, parameters: Mapping[int, str]) -> OddSoftmax:
+    shape = shape_of(node)
+    return OddSoftmax(owner_before(node, parameters), axis_of(node._saved_dim, len(shape)), shape)
 
 
 def _is_made_anew(loss: Any, uses: Uses, parameters: Mapping[int, str]) -> bool:

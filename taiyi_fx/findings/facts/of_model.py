@@ -5,7 +5,7 @@ what is repeated.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 
@@ -141,6 +141,51 @@ def left_out_of(
     wanted = {name: [p for p in parameters if p.requires_grad] for name, parameters in own.items()}
     without = (name for name, ps in wanted.items() if ps and not {id(p) for p in ps} & known)
     return frozenset(without), len(known - ids)
+
+
+def hidden_in(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dict[tuple[str, str], int]:
+    """The modules that are kept in a list, tuple or dict of Python, which gradients reach though no
+    optimizer has their parameters.
+
+    Nothing where optimizers have no parameter of the model, nor of what is frozen, as a teacher
+    that is kept out of the ``state_dict`` so.
+
+    Args:
+        modules: The modules by name.
+        optimizers: Those that train the model.
+
+    Returns:
+        How many there are, by the name of the module that keeps them, and that of its attribute.
+    """
+    given = {id(p) for one in optimizers for group in one.param_groups for p in group["params"]}
+    own = {id(p) for module in modules.values() for p in _own_parameters(module)}
+    if not given & own:
+        return {}
+    found: dict[tuple[str, str], int] = {}
+    for name, module in modules.items():
+        for attribute, held in vars(module).items():
+            parts = [part for part in _kept_in(held) if _is_pulled(part, given | own)]
+            if parts:
+                found[name, attribute] = len(parts)
+    return found
+
+
+def _kept_in(held: Any) -> list[Any]:
+    """The modules in a list, tuple or dict of nothing else."""
+    entries = held.values() if isinstance(held, dict) else held
+    if not isinstance(entries, (list, tuple, type({}.values()))):
+        return []
+    return [*entries] if all(_is_module(entry) for entry in entries) else []
+
+
+def _is_module(entry: Any) -> bool:
+    return hasattr(entry, "_parameters") and hasattr(entry, "_modules")
+
+
+def _is_pulled(part: Any, known: Collection[int]) -> bool:
+    """True for a module with parameters that have a gradient and are none of those known."""
+    every = [p for p in part.parameters() if p.requires_grad]
+    return bool(every) and all(id(p) not in known and p.grad is not None for p in every)
 
 
 def frozen_of(modules: Mapping[str, Any]) -> frozenset[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from taiyi_fx.findings.facts.autograd import (
     axis_of,
+    is_scaled,
     maker_of,
     makers_of,
     name_of,
@@ -26,6 +27,7 @@ DIVERGENCE = "divergence"
 COSINES = "cosines"
 SHARES = "shares"
 _PRODUCTS = ("Mm", "Bmm")
+_TURNS = ("T", "Transpose", "View", "Expand", "Permute")
 _NORMS = ("LinalgVectorNorm", "Norm")
 _NEAR = 4
 """Functions between a norm and the quotient by it: a bound from below, an axis that is kept."""
@@ -38,10 +40,10 @@ def squashed_by(loss: Any) -> str:
     """The function whose values a loss squashes again, by the notes of autograd; else empty.
 
     `SHARES` of logits that a layer with a bias makes of what a softmax returns; `COSINES` of logits
-    that are products of unit vectors, with no factor behind them; `RAW` of a loss that squashes
-    nothing, and is given what a layer returns; `OTHER_AXIS` of one
-    whose logarithms of probabilities are made over another axis than that of the classes;
-    `DIVERGENCE` of a ``kl_div`` of what is no logarithm.
+    that are products of unit vectors, with no factor, or with one of 1 at most, which is known
+    until backward; `RAW` of a loss that squashes nothing, and is given what a layer returns;
+    `OTHER_AXIS` of one whose logarithms of probabilities are made over another axis than that of
+    the classes; `DIVERGENCE` of a ``kl_div`` of what is no logarithm.
 
     Args:
         loss: The loss, a tensor; autograd's nodes have no type, hence `Any`.
@@ -100,18 +102,35 @@ def _is_given_shares(layer: Any) -> bool:
 
 
 def _is_of_unit_size(node: Any) -> bool:
-    """True for what is divided by its own norm, behind what rearranges it."""
-    while node is not None and name_of(node) in ("T", "Transpose", "View", "Expand", "Permute"):
+    """True for what is divided by its own norm, behind what rearranges it or makes it no larger."""
+    while node is not None and (name_of(node) in _TURNS or _is_times_one(node)):
         node = next(iter(makers_of(node)), None)
     if node is None or name_of(node) != "Div" or None in operands_of(node):
         return False
     return any(True for _ in nodes_near(operands_of(node)[1], _NORMS, _NEAR))
 
 
+def _is_times_one(node: Any) -> bool:
+    """True for a product with a number of 1 at most, which backward frees."""
+    if not is_scaled(node):
+        return False
+    try:
+        factor = node._saved_other
+    except RuntimeError:
+        return False
+    is_number = factor.numel() == 1 and factor.device.type == "cpu"
+    return is_number and abs(float(factor)) <= 1
+
+
 def _is_of_divergence(node: Any) -> bool:
-    """True for a sum of constants less multiples of what is no logarithm, as ``kl_div`` is made."""
+    """True for a sum of constants less multiples of what is no logarithm, as ``kl_div`` is made.
+
+    Other terms may be added to it.
+    """
     while node is not None and name_of(node) in _SUMS:
         node = next(iter(makers_of(node)), None)
+    if node is not None and name_of(node) == "Add" and not shape_of(node):
+        return any(map(_is_of_divergence, makers_of(node)))
     if node is None or name_of(node) != "Sub" or len(shape_of(node)) < 2:
         return False
     constant, product = operands_of(node)

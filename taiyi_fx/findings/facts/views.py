@@ -13,6 +13,8 @@ Shape = tuple[int, ...]
 
 _VIEWS = ("View", "UnsafeView", "ReshapeAlias")
 _TURNS = ("Transpose", "Permute", "T")
+_READERS = ("LogSoftmax", "Convolution")
+"""Functions that give each axis a meaning: no heads are handed to them as they are."""
 _SAVED = "_saved_self_sym_sizes"
 
 
@@ -23,7 +25,8 @@ def torn_views(uses: Uses) -> Iterator[tuple[Any, Shape, Shape]]:
     one axis are filled up with those of another. Not where entries are cut off before or behind it,
     or sizes differ by one: relative positions are shifted so on purpose. Not of a parameter, which
     may be kept in any order; nor where the last axis may have been split into heads that join the
-    samples, ``(..., n, n * k)`` to ``(..., n * k, n)``, unless a softmax chooses among these.
+    samples, ``(..., n, n * k)`` to ``(..., n * k, n)``, unless a softmax chooses among these, or a
+    convolution takes them for channels.
 
     Args:
         uses: The functions that made the loss.
@@ -39,11 +42,11 @@ def torn_views(uses: Uses) -> Iterator[tuple[Any, Shape, Shape]]:
         is_shift = any(name_of(one) == "Slice" for one in around)
         if given and made and is_own and not is_shift:
             given = tuple(map(int, given))
-            is_logits = any(name_of(user) == "LogSoftmax" for user, _ in uses.users[id(node)])
+            is_read = any(name_of(user) in _READERS for user, _ in uses.users[id(node)])
             is_turned = any(name_of(one) in _TURNS for one in makers)
-            may_be = is_logits or not _may_be_heads(given, made)
+            is_torn = is_read or not _may_be_heads(given, made)
             segments = [*_segments(given, made)]
-            if (may_be and any(_is_exchange(*one) for one in segments)) or (
+            if (is_torn and any(_is_exchange(*one) for one in segments)) or (
                 not is_turned and any(_is_spliced(*one) for one in segments)
             ):
                 yield node, given, made

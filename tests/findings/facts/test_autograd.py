@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from taiyi_fx.findings.facts.autograd import Uses, axis_of, maker_of, makers_of, name_of, shape_of
+from taiyi_fx.passes.probes.eager_taps import EagerTap
 
 X = torch.randn(4, 3, requires_grad=True)
 
@@ -26,6 +27,11 @@ def test_what_made_an_operand_is_behind_what_rearranges_it():
     node = F.relu((X @ torch.randn(3, 2)).T.unsqueeze(0)).grad_fn
     assert name_of(maker_of(node)) == "Mm"
     assert maker_of(maker_of(maker_of(node))) is None
+
+
+def test_what_the_monitor_reads_gradients_by_hands_on_what_it_is_given():
+    read = EagerTap.apply(X @ torch.randn(3, 2), ())
+    assert name_of(maker_of(F.relu(read).grad_fn)) == "Mm"
 
 
 def test_the_users_of_a_function_are_known_with_the_place_of_the_operand():

@@ -110,6 +110,17 @@ def test_cosines_in_the_place_of_logits_are_a_finding_with_the_least_that_they_c
     assert "scale" in found.advice
 
 
+@pytest.mark.parametrize(
+    ("factor", "name"), [(1.0, COSINES), (0.5, COSINES), (10.0, ""), (torch.ones(4, 5), "")]
+)
+def test_a_factor_of_cosines_is_known_until_backward(factor, name):
+    other = F.normalize(torch.randn(6, 5, requires_grad=True), dim=1)
+    loss = F.cross_entropy(factor * F.normalize(X, dim=1) @ other.T, Y)
+    assert squashed_by(loss) == name
+    loss.backward()
+    assert squashed_by(loss) == ""
+
+
 def test_logits_that_nll_loss_takes_for_logarithms_are_an_alert():
     model = taiyi_fx.instrument(nn.Sequential(nn.Linear(5, 5)), {"0": ["OutputRMS"]})
     for step in range(3):
@@ -165,13 +176,19 @@ def divergence(given, **options):
     [
         (lambda: divergence(X.softmax(1), reduction="batchmean"), True),
         (lambda: 0.1 * divergence(X @ torch.eye(5), reduction="sum"), True),
+        (lambda: divergence(X.softmax(1), reduction="sum") + X.square().mean(), True),
+        (lambda: X.square().mean() + 16 * divergence(X.softmax(1), reduction="sum"), True),
+        (lambda: divergence(X.log_softmax(1), reduction="sum") + X.square().mean(), False),
         (lambda: divergence(X.log_softmax(1), reduction="batchmean"), False),
         (lambda: divergence(X.softmax(1).log(), reduction="batchmean"), False),
         (lambda: (X.detach() - 2 * X.softmax(1)).square().sum(), False),
         (lambda: (torch.ones(4, 5) - X.detach() * (X @ torch.eye(5))).relu().mean(), False),
         (lambda: (X.detach() - X.softmax(1)).sum(), False),
     ],
-    ids=["softmax", "logits", "log_softmax", "log", "squares", "hinge", "difference"],
+    ids=[
+        *("softmax", "logits", "a term", "a second term", "a right term"),
+        *("log_softmax", "log", "squares", "hinge", "difference"),
+    ],
 )
 def test_a_divergence_of_what_is_no_logarithm_is_told(loss, is_odd):
     assert squashed_by(loss()) == (DIVERGENCE if is_odd else "")

@@ -14,6 +14,10 @@ TORN = {
     "heads put together": ((3, 4, 32, 8), lambda x: x.reshape(3, 32, 32)),
     "states of layers": ((2, 12, 5), lambda x: x.view(12, 10)),
     "logits as wide as several samples": ((3, 4, 16), lambda x: x.view(3, 16, 4).log_softmax(1)),
+    "channels of a convolution": (
+        (3, 4, 16),
+        lambda x: torch.conv1d(x.view(3, 16, 4), torch.ones(2, 16, 3)),
+    ),
     "heads of one sample": ((1, 10, 8), lambda x: x.view(1, 4, 10, 2)),
 }
 SOUND = {

@@ -42,6 +42,7 @@ DETACHED_AT_END = Kind(
     "for detach, .data, .item, torch.no_grad, and for a term that is missing in the loss",
 )
 
+_TABLE = "torch.nn.modules.sparse.Embedding"
 _UNCALLED = "the module was not called"
 _NAMES = ("WeightGradNorm", "ParameterGradNorm.weight")
 
@@ -209,7 +210,36 @@ def _never_called(lacking: list[Watched], evidence: Evidence) -> Iterator[Findin
     for role in dict.fromkeys(s.role for s in unused):
         every = [s for s in unused if s.role == role]
         text = f"no forward in training calls {names_of(every)}, whose weights are to be trained"
-        yield NEVER_CALLED.at(every[0], 0, text, "a call in each forward")
+        beside = next((name for s in every if (name := _table_beside(s, evidence))), "")
+        text += f", though {beside!r} beside it is called" if beside else ""
+        severity = "warning" if beside else "note"
+        yield NEVER_CALLED.at(every[0], 0, text, "a call in each forward", severity=severity)
+
+
+def _table_beside(s: Watched, evidence: Evidence) -> str:
+    """The one embedding that is called beside one that is not, as wide and of more rows; or empty.
+
+    As that of words, to which nobody adds the places; an optimizer has both. Models that are given
+    embedded words call the smaller one alone, and those that add several, as places and languages,
+    may be given less.
+    """
+    around, own = s.name.rpartition(".")[0], _sides_of_table(s.name, evidence)
+    tables = {
+        name: sides
+        for name in evidence.attributes
+        if name.rpartition(".")[0] == around and (sides := _sides_of_table(name, evidence))
+    }
+    called = [name for name in tables if name in evidence.called]
+    if len(called) != 1 or not own or not {s.name, *called} <= evidence.groups.keys():
+        return ""
+    rows, width = tables[called[0]]
+    return called[0] if own[0] < rows and own[1] == width else ""
+
+
+def _sides_of_table(name: str, evidence: Evidence) -> tuple[int, ...]:
+    """The numbers of rows and features of an embedding; none of other modules."""
+    own = evidence.attributes.get(name)
+    return dict(own.sizes).get("", ()) if own and own.kind == _TABLE else ()
 
 
 def _is_unused(s: Watched, evidence: Evidence) -> bool:

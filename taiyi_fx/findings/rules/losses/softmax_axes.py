@@ -61,13 +61,17 @@ def normalised_samples(evidence: Evidence) -> Iterator[Finding]:
 
 
 def softmax_axes(evidence: Evidence) -> Iterator[Finding]:
-    """Softmaxes over the samples, or one element; of attention, over another axis than the last."""
+    """Softmaxes over the samples, or one element; of attention, over an axis that is not summed
+    over, or not the last.
+    """
     for loss in evidence.losses:
         graph = evidence.loss_graphs.get(loss.quantity)
         for one in graph.softmaxes if graph else ():
             if one.is_of_one or _is_of_samples(one, evidence):
                 yield _of_others(loss, one)
                 break
+        for one in graph.unsummed[-1:] if graph else ():
+            yield _of_attention(loss, one)
     yield from _of_scores(evidence)
 
 
@@ -94,6 +98,18 @@ def _of_others(loss: Watched, one: OddSoftmax) -> Finding:
     found = SOFTMAX_AXIS.at(loss, 0, text, "another axis", module=one.module, severity="warning")
     found = replace(found, value=float(one.shape[one.axis]))
     return replace(found, advice=_OF_ONE if one.is_of_one else _OF_SAMPLES)
+
+
+def _of_attention(loss: Watched, one: OddSoftmax) -> Finding:
+    of = f"behind {one.module!r}" if one.module else "of computed numbers"
+    text = (
+        f"on the way to {loss.quantity!r}, a softmax {of}, of shape {one.shape}, is over axis "
+        f"{one.axis}, and its product with values sums over another: the weights that a query "
+        "gives do not add up to 1"
+    )
+    return SOFTMAX_AXIS.at(
+        loss, 0, text, "one axis", module=one.module, value=float(one.axis), severity="warning"
+    )
 
 
 def _of_scores(evidence: Evidence) -> Iterator[Finding]:

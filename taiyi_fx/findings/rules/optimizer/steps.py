@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from taiyi_fx.findings.blocks import common_block, in_blocks, named
-from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.evidence import Evidence, parameter_of
 from taiyi_fx.findings.facts.robust import log10, median
 from taiyi_fx.findings.facts.watched import Values, Watched
 from taiyi_fx.findings.finding import Finding
@@ -24,6 +24,8 @@ _LARGEST = 1e-4
 _CUT = 100.0
 """Times the steps that gradients make as they were read, from which something cuts them."""
 _LOUD, _HIGH = 5.0, 10.0
+_NOTHING = 1e-3
+"""Elements of a weight that began at zero and has hardly come away from it."""
 _TINY = 0.01
 """Elements of a weight that is still to grow."""
 _FEW = 3
@@ -216,7 +218,7 @@ def _jump(s: Watched) -> int | None:
 def step_sizes(evidence: Evidence) -> Iterator[Finding]:
     """Steps that are nearly as large as the weights they change, or next to nothing."""
     known = [s for s in evidence.of_each("UpdateRatio") if "weight" in s.quantity]
-    series = [s for s in known if len(s.values) >= _STEPS]
+    series = [s for s in known if len(s.values) >= _STEPS and not _is_nothing_yet(s, evidence)]
     large = [s for s in known if _is_large(s, evidence)]
     if all(_settles(s, evidence) for s in large) and len(large) <= _TENTH * len(known):
         large = []
@@ -225,6 +227,14 @@ def step_sizes(evidence: Evidence) -> Iterator[Finding]:
     # A window of later steps may be the end of a schedule, which falls to nothing on purpose.
     elif evidence.is_from_the_start and len(series) >= _FEW and _are_small(series):
         yield _small(series, evidence)
+
+
+def _is_nothing_yet(s: Watched, evidence: Evidence) -> bool:
+    """True for a weight that began at zero and is still next to it: all its steps are large beside
+    it, however small they are.
+    """
+    size = evidence.sizes_of_parameters.get((s.module, parameter_of(s)))
+    return size is not None and size.values[0] == 0 and size.values[-1] <= _NOTHING
 
 
 def _finite(s: Watched) -> Values:

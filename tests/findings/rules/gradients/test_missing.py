@@ -176,6 +176,44 @@ def test_a_model_tells_what_it_never_calls():
     assert [(one.module, one.severity) for one in found] == [("unused", "note")]
 
 
+class Text(nn.Module):
+    """A model of words, or of what was embedded before, with places or without."""
+
+    def __init__(self, *, places=6, width=4, is_embedded=False, languages=0):
+        super().__init__()
+        self.words, self.places = nn.Embedding(20, 4), nn.Embedding(places, width)
+        self.head, self.is_embedded = nn.Linear(4, 4), is_embedded
+        self.languages = nn.Embedding(languages, 4) if languages else None
+
+    def forward(self, ids):
+        if self.is_embedded:
+            return self.head(torch.randn(*ids.shape, 4) + self.places(torch.arange(ids.shape[1])))
+        x = self.words(ids)
+        return self.head(x if self.languages is None else x + self.languages(ids % 3))
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (Text(), [("places", "warning")]),
+        (Text(places=30), [("places", "note")]),
+        (Text(width=3), [("places", "note")]),
+        (Text(is_embedded=True), [("words", "note")]),
+        (Text(languages=3), [("places", "note")]),
+    ],
+    ids=["places", "a larger table", "another width", "embedded before", "others are added"],
+)
+def test_places_that_are_not_added_to_words_are_a_warning(model, told):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    watched = taiyi_fx.instrument(model, optimizer=optimizer)
+    for step in range(10):
+        watched(torch.randint(20, (3, 6))).square().mean().backward()
+        watched.monitor.track(step)
+        optimizer.step()
+    found = [one for one in watched.monitor.findings if one.kind == "never_called"]
+    assert [(one.module, one.severity) for one in found] == told
+
+
 def test_those_that_get_no_gradient_any_more_are_named_by_the_last_of_them():
     numbers = {(name, "WeightNorm"): 1.0 for name in "abcd"}
     numbers |= {(name, "WeightGradNorm"): 1.0 for name in "cd"}

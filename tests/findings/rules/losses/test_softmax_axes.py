@@ -36,6 +36,19 @@ def test_an_axis_that_siblings_do_not_take_is_a_warning(axes, told):
     assert all("scores of shape (4, 2, 6, 6)" in one.text for one in found)
 
 
+@pytest.mark.parametrize(("axis", "told"), [(-2, [("0.q", "warning")]), (-1, [])])
+def test_weights_that_do_not_add_up_are_a_warning_where_the_loss_shows_it(axis, told):
+    watched = taiyi_fx.instrument(nn.Sequential(*map(Block, [axis] * 3)), "transformer")
+    for step in range(3):
+        loss = watched(torch.randn(4, 6, 8)).square().mean()
+        loss.backward()
+        watched.monitor.log("loss", loss)
+        watched.monitor.track(step)
+    found = [one for one in watched.monitor.findings if one.kind == "softmax_axis"]
+    assert [(one.module, one.severity) for one in found] == told
+    assert all("its product with values sums over another" in one.text for one in found)
+
+
 class Mixture(nn.Module):
     """Experts whose outputs are added by the weights of a router."""
 

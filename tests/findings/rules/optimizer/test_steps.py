@@ -28,6 +28,16 @@ def test_steps_of_nothing_are_a_warning():
     assert (found.kind, found.severity) == ("small_steps", "warning")
 
 
+@pytest.mark.parametrize(("end", "is_told"), [(1e-4, True), (0.1, False)])
+def test_a_gain_that_began_at_zero_and_is_nothing_yet_is_no_measure_of_steps(end, is_told):
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): 5e-6 for i in range(4)}
+    numbers |= {("gain", "UpdateRatio.weight"): 1 / np.arange(1, 41)}
+    numbers |= {("gain", "ParameterRMS.weight"): np.linspace(0.0, end, 40)}
+    numbers |= {("gain", "WeightNorm"): np.linspace(0.0, end, 40)}
+    told = [one.kind for one in step_sizes(evidence(numbers))]
+    assert told == ["small_steps"] * is_told
+
+
 @pytest.mark.parametrize(("usual", "largest", "is_told"), [(5e-6, 2e-4, True), (2e-5, 2e-4, False)])
 def test_one_weight_may_take_larger_steps_where_most_take_far_smaller_ones(usual, largest, is_told):
     numbers = {(f"h.{i}", "UpdateRatio.weight"): usual for i in range(4)}

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from benchmarks.faults.changes import change_class
-from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.resuming import train_before
+from benchmarks.faults.fault import WHOLE, fault
+from benchmarks.faults.opened.asked.resuming import train_before
 from benchmarks.faults.training import Training
 
 
@@ -50,7 +50,7 @@ def adapted(t: Training) -> None:
 LAYERS = "layers.*.attn.qkv*"
 
 
-@held_out("gpt", LAYERS, WHOLE, kinds="update|gradient|lora|adapter|zero|vanish|detach|checkpoint")
+@fault("gpt", LAYERS, WHOLE, kinds="update|gradient|lora|adapter|zero|vanish|detach|checkpoint")
 def checkpoints_behind_a_frozen_embedding(t: Training) -> None:
     """Recomputes blocks in the backward the old way, which is none if their inputs need none."""
     adapted(t)
@@ -58,7 +58,7 @@ def checkpoints_behind_a_frozen_embedding(t: Training) -> None:
         change_class(block, lambda m, old, x: checkpoint(old, x, use_reentrant=True))
 
 
-@held_out("gpt", LAYERS, WHOLE, kinds="update|gradient|lora|adapter|zero|vanish|detach")
+@fault("gpt", LAYERS, WHOLE, kinds="update|gradient|lora|adapter|zero|vanish|detach")
 def adapter_outside_the_graph(t: Training) -> None:
     """Makes a new tensor of what the adapter gives, which autograd knows nothing of."""
     adapted(t)
@@ -70,7 +70,7 @@ def adapter_outside_the_graph(t: Training) -> None:
         change_class(block.get_submodule("attn.qkv"), forward)
 
 
-@held_out("gpt", LAYERS, kinds="update|gradient|lora|adapter|zero|vanish|init|dead")
+@fault("gpt", LAYERS, kinds="update|gradient|lora|adapter|zero|vanish|init|dead")
 def both_matrices_of_zeros(t: Training) -> None:
     """Initialises both matrices of an adapter with zeros, so that neither has a gradient."""
     adapted(t)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from benchmarks.faults.changes import change_class
 from benchmarks.faults.data import Batch
-from benchmarks.faults.fault import WHOLE, held_out
+from benchmarks.faults.fault import WHOLE, fault
 from benchmarks.faults.training import Training
 
 
@@ -27,7 +27,7 @@ def attend_anew(t: Training, forward: Any) -> None:
         change_class(block.get_submodule("attn"), lambda m, _, x: forward(m, x))
 
 
-@held_out("gpt", "layers.*.attn*", WHOLE, kinds="attention|mix|loss|plateau|slow")
+@fault("gpt", "layers.*.attn*", WHOLE, kinds="attention|mix|loss|plateau|slow")
 def heads_joined_by_a_view(t: Training) -> None:
     """Joins the heads by a view, without the transpose that belongs before it."""
 
@@ -40,7 +40,7 @@ def heads_joined_by_a_view(t: Training) -> None:
     t.steps = 200
 
 
-@held_out("gpt", "layers.*.attn*", WHOLE, kinds="attention|softmax|axis|leak|loss|future|ahead")
+@fault("gpt", "layers.*.attn*", WHOLE, kinds="attention|softmax|axis|leak|loss|future|ahead")
 def softmax_over_queries(t: Training) -> None:
     """Takes the softmax over the axis of queries, so that keys have shares and queries do not."""
 
@@ -54,7 +54,7 @@ def softmax_over_queries(t: Training) -> None:
     attend_anew(t, forward)
 
 
-@held_out("gpt", "places", WHOLE, kinds="embedding|position|unused|update|gradient|loss")
+@fault("gpt", "places", WHOLE, kinds="embedding|position|unused|update|gradient|loss")
 def positions_along_the_batch(t: Training) -> None:
     """Adds the embedding of a position by the number of the sample, not of the token."""
 
@@ -83,7 +83,7 @@ class Packed(nn.Module):
         return self.head(self.second(self.first(x).relu()).relu().mean(2))
 
 
-@held_out("lstm", WHOLE, "first", "words", kinds="loss|plateau|axis|mix|shape|slow|overfit")
+@fault("lstm", WHOLE, "first", "words", kinds="loss|plateau|axis|mix|shape|slow|overfit")
 def channels_made_by_a_view(t: Training) -> None:
     """Brings features before time for a convolution by a view, which mixes the two."""
     convolutions_over_time(t)

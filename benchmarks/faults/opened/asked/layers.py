@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.faults.changes import change_class
-from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.small_tasks import regression
+from benchmarks.faults.fault import WHOLE, fault
+from benchmarks.faults.opened.asked.small_tasks import regression
 from benchmarks.faults.training import Training
 
 
-@held_out("gpt", "layers*", WHOLE, kinds="residual|skip|shortcut|grow|vanish|loss|slow|large|norm")
+@fault("gpt", "layers*", WHOLE, kinds="residual|skip|shortcut|grow|vanish|loss|slow|large|norm")
 def attention_added_to_itself(t: Training) -> None:
     """Writes x = x + x behind the attention, whose output x is already."""
 
@@ -27,7 +27,7 @@ def attention_added_to_itself(t: Training) -> None:
         change_class(block, forward)
 
 
-@held_out("resnet", "layers*", WHOLE, kinds="residual|skip|shortcut|vanish|loss|slow|gradient|zero")
+@fault("resnet", "layers*", WHOLE, kinds="residual|skip|shortcut|vanish|loss|slow|gradient|zero")
 def blocks_without_their_way_round(t: Training) -> None:
     """Keeps the input of a block for the sum at its end, and does not add it."""
 
@@ -39,7 +39,7 @@ def blocks_without_their_way_round(t: Training) -> None:
         change_class(block, forward)
 
 
-@held_out("gpt", "layers.0*", "layers.1*", "layers.2*", kinds="unused|gradient|update|zero|dead")
+@fault("gpt", "layers.0*", "layers.1*", "layers.2*", kinds="unused|gradient|update|zero|dead")
 def outputs_that_the_loop_forgets(t: Training) -> None:
     """Calls each block with the embedding, and keeps what the last one gives."""
 
@@ -53,7 +53,7 @@ def outputs_that_the_loop_forgets(t: Training) -> None:
     change_class(t.model, forward)
 
 
-@held_out("gpt", "places", WHOLE, kinds="unused|gradient|update|position|param|zero")
+@fault("gpt", "places", WHOLE, kinds="unused|gradient|update|position|param|zero")
 def positions_that_are_not_added(t: Training) -> None:
     """Makes the embedding of positions, and does not use it."""
 
@@ -66,7 +66,7 @@ def positions_that_are_not_added(t: Training) -> None:
     change_class(t.model, forward)
 
 
-@held_out("gpt", "words", "places", kinds="gradient|update|detach|zero|frozen|embedding")
+@fault("gpt", "words", "places", kinds="gradient|update|detach|zero|frozen|embedding")
 def positions_added_without_gradient(t: Training) -> None:
     """Adds constant positions under no_grad, which cuts the embedding of words off, too."""
 
@@ -87,44 +87,44 @@ def _initialise(t: Training, draw: Callable[[Tensor], object]) -> None:
             draw(parameter)
 
 
-@held_out("mlp mlp-tanh", "layers*", WHOLE, kinds="init|large|explod|saturat|diverg|loss|grow")
+@fault("mlp mlp-tanh", "layers*", WHOLE, kinds="init|large|explod|saturat|diverg|loss|grow")
 def weights_of_unit_variance(t: Training) -> None:
     """Draws all weights from N(0, 1)."""
     _initialise(t, nn.init.normal_)
 
 
-@held_out("mlp", "layers*", WHOLE, kinds="init|small|vanish|slow|plateau|gradient|loss")
+@fault("mlp", "layers*", WHOLE, kinds="init|small|vanish|slow|plateau|gradient|loss")
 def weights_of_a_hundredth(t: Training) -> None:
     """Draws all weights with a deviation of 0.01, which the example had for its images."""
     _initialise(t, lambda weight: nn.init.normal_(weight, std=0.01))
 
 
-@held_out("mlp", "layers*", WHOLE, kinds="init|zero|dead|vanish|gradient|symmetr|update|plateau")
+@fault("mlp", "layers*", WHOLE, kinds="init|zero|dead|vanish|gradient|symmetr|update|plateau")
 def weights_that_begin_at_zero(t: Training) -> None:
     """Initialises all weights with zeros."""
     _initialise(t, nn.init.zeros_)
 
 
-@held_out("mlp", "layers*", WHOLE, kinds="init|symmetr|rank|same|collapse|plateau|dead")
+@fault("mlp", "layers*", WHOLE, kinds="init|symmetr|rank|same|collapse|plateau|dead")
 def weights_all_alike(t: Training) -> None:
     """Initialises all weights of a layer with one number, so that its units stay alike."""
     _initialise(t, lambda weight: nn.init.constant_(weight, 1 / weight.shape[1]))
 
 
-@held_out("mlp", "layers*", WHOLE, kinds="vanish|saturat|sigmoid|slow|plateau|gradient|small")
+@fault("mlp", "layers*", WHOLE, kinds="vanish|saturat|sigmoid|slow|plateau|gradient|small")
 def sigmoids_in_a_deep_network(t: Training) -> None:
     """Takes sigmoids for all activations of a deep network."""
     for layer in t.model.get_submodule("layers").children():
         layer.add_module("act", nn.Sigmoid())
 
 
-@held_out("mlp", WHOLE, "*", kinds="linear|activation|plateau|loss|underfit|rank|capacity")
+@fault("mlp", WHOLE, "*", kinds="linear|activation|plateau|loss|underfit|rank|capacity")
 def activations_that_were_forgotten(t: Training) -> None:
     """Has linear layers one behind the other, with nothing in between."""
     regression(t, act=nn.Identity)
 
 
-@held_out("mlp cnn", "*drop", WHOLE, kinds="dropout|noise|loss|plateau|slow|zero|underfit")
+@fault("mlp cnn", "*drop", WHOLE, kinds="dropout|noise|loss|plateau|slow|zero|underfit")
 def share_that_is_kept(t: Training) -> None:
     """Passes the share that is to be kept where the share that is dropped belongs."""
     for module in t.model.modules():
@@ -132,7 +132,7 @@ def share_that_is_kept(t: Training) -> None:
             module.p = 0.9
 
 
-@held_out("resnet", "*bn*", WHOLE, kinds="norm|batch|noise|small|unstable|sample|statist|loss")
+@fault("resnet", "*bn*", WHOLE, kinds="norm|batch|noise|small|unstable|sample|statist|loss")
 def norms_of_single_samples(t: Training) -> None:
     """Trains a network with batch norms by batches of one."""
     t.change_batch(lambda step, x, y: (x[:1], y[:1]))

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.faults.fault import WHOLE, held_out
+from benchmarks.faults.fault import WHOLE, fault
 from benchmarks.faults.training import Training
 
 binary = F.binary_cross_entropy_with_logits
@@ -28,13 +28,13 @@ def _of_discriminator(model: nn.Module, judged: Tensor, real: int, false: float 
     return loss
 
 
-@held_out("gan", WHOLE, "discriminator*", kinds="sigmoid|saturat|logit|" + GAME)
+@fault("gan", WHOLE, "discriminator*", kinds="sigmoid|saturat|logit|" + GAME)
 def sigmoid_behind_the_discriminator(t: Training) -> None:
     """Ends the discriminator with a sigmoid, and trains it by a loss of logits."""
     t.model.get_submodule("discriminator").add_module("5", nn.Sigmoid())
 
 
-@held_out("gan", "generator*", kinds="gradient|update|detach|zero|frozen|" + GAME)
+@fault("gan", "generator*", kinds="gradient|update|detach|zero|frozen|" + GAME)
 def verdict_that_is_detached(t: Training) -> None:
     """Detaches the verdict in the generator's loss, too, which then changes nothing."""
 
@@ -46,7 +46,7 @@ def verdict_that_is_detached(t: Training) -> None:
     t.backward = backward
 
 
-@held_out("gan", WHOLE, "discriminator*", "generator*", kinds="label|saturat|constant|" + GAME)
+@fault("gan", WHOLE, "discriminator*", "generator*", kinds="label|saturat|constant|" + GAME)
 def false_samples_labelled_as_real(t: Training) -> None:
     """Gives the discriminator ones for all samples, as the generator's loss has them."""
 
@@ -60,7 +60,7 @@ def false_samples_labelled_as_real(t: Training) -> None:
     t.backward = backward
 
 
-@held_out("gan", WHOLE, "discriminator*", kinds="accumul|zero|gradient|saturat|" + GAME)
+@fault("gan", WHOLE, "discriminator*", kinds="accumul|zero|gradient|saturat|" + GAME)
 def discriminator_not_cleared(t: Training) -> None:
     """Leaves what the generator's loss gave the discriminator in its gradients."""
 
@@ -112,7 +112,7 @@ def critic_with_penalty(t: Training, penalty: Penalty = penalty, weight: float =
     t.steps = 150
 
 
-@held_out("gan", WHOLE, "discriminator*", kinds="penalty|explod|diverg|grow|large|" + GAME)
+@fault("gan", WHOLE, "discriminator*", kinds="penalty|explod|diverg|grow|large|" + GAME)
 def penalty_without_a_graph(t: Training) -> None:
     """Computes the gradient for a penalty without create_graph, so that it teaches nothing."""
 
@@ -122,7 +122,7 @@ def penalty_without_a_graph(t: Training) -> None:
     critic_with_penalty(t, penalty=constant)
 
 
-@held_out("gan", WHOLE, "discriminator*", kinds="penalty|explod|diverg|grow|large|" + GAME)
+@fault("gan", WHOLE, "discriminator*", kinds="penalty|explod|diverg|grow|large|" + GAME)
 def penalty_on_each_coordinate(t: Training) -> None:
     """Takes the length of each coordinate of a slope by itself."""
 
@@ -133,7 +133,7 @@ def penalty_on_each_coordinate(t: Training) -> None:
     critic_with_penalty(t, penalty=apart)
 
 
-@held_out("gan", "discriminator*", WHOLE, kinds="softmax|constant|zero|gradient|dead|" + GAME)
+@fault("gan", "discriminator*", WHOLE, kinds="softmax|constant|zero|gradient|dead|" + GAME)
 def softmax_behind_the_critic(t: Training) -> None:
     """Takes a network with a softmax for the critic, whose one score is then always one."""
     critic_with_penalty(t)

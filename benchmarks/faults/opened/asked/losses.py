@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from benchmarks.faults.changes import set_all
 from benchmarks.faults.data import Batch
-from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.small_tasks import regression, segmentation, yes_or_no
+from benchmarks.faults.fault import WHOLE, fault
+from benchmarks.faults.opened.asked.small_tasks import regression, segmentation, yes_or_no
 from benchmarks.faults.training import Training, cross_entropy
 
 
@@ -21,52 +21,52 @@ def _append(t: Training, part: str, act: nn.Module) -> None:
     t.model.add_module(part, nn.Sequential(t.model.get_submodule(part), act))
 
 
-@held_out("mlp cnn", WHOLE, "head*", kinds="loss|softmax|logit|saturat|plateau|slow")
+@fault("mlp cnn", WHOLE, "head*", kinds="loss|softmax|logit|saturat|plateau|slow")
 def softmax_at_the_end(t: Training) -> None:
     """Ends the model with a softmax, and trains it by a loss that takes another."""
     _append(t, "head", nn.Softmax(-1))
 
 
-@held_out("mlp", WHOLE, "4*", "5*", kinds="loss|sigmoid|logit|saturat|plateau|slow")
+@fault("mlp", WHOLE, "4*", "5*", kinds="loss|sigmoid|logit|saturat|plateau|slow")
 def sigmoid_before_a_loss_of_logits(t: Training) -> None:
     """Ends the model with a sigmoid, and trains it by a loss that takes another."""
     yes_or_no(t)
     t.model.add_module("5", nn.Sigmoid())
 
 
-@held_out("cnn", WHOLE, "last*", kinds="loss|sigmoid|logit|saturat|plateau|slow")
+@fault("cnn", WHOLE, "last*", kinds="loss|sigmoid|logit|saturat|plateau|slow")
 def sigmoid_in_a_segmenter(t: Training) -> None:
     """Returns probabilities of pixels, and trains them by a loss of logits."""
     segmentation(t)
     _append(t, "last", nn.Sigmoid())
 
 
-@held_out("mlp cnn", "head*", kinds="dead|relu|zero|loss|plateau")
+@fault("mlp cnn", "head*", kinds="dead|relu|zero|loss|plateau")
 def relu_as_the_last_layer(t: Training) -> None:
     """Has an activation behind each layer, the one of the logits too."""
     _append(t, "head", nn.ReLU())
 
 
-@held_out("mlp", "4*", "5*", WHOLE, kinds="dead|relu|zero|loss|plateau")
+@fault("mlp", "4*", "5*", WHOLE, kinds="dead|relu|zero|loss|plateau")
 def relu_behind_the_number(t: Training) -> None:
     """Puts a ReLU behind the output of a regression whose numbers are of both signs."""
     regression(t)
     t.model.add_module("5", nn.ReLU())
 
 
-@held_out("mlp cnn", WHOLE, kinds="loss|rate|step|explod|diverg|jump|gradient|large")
+@fault("mlp cnn", WHOLE, kinds="loss|rate|step|explod|diverg|jump|gradient|large")
 def sum_of_all_losses(t: Training) -> None:
     """Adds up the losses of a batch, with the rate that was found for their mean."""
     t.backward = partial(cross_entropy, reduction="sum")
 
 
-@held_out("mlp", WHOLE, "4", kinds="loss|plateau|shape|broadcast|constant|mean")
+@fault("mlp", WHOLE, "4", kinds="loss|plateau|shape|broadcast|constant|mean")
 def each_number_with_all_targets(t: Training) -> None:
     """Compares predictions of (batch, 1) with targets of (batch,)."""
     regression(t, loss=lambda found, y: (found - y.squeeze(1)).square().mean())
 
 
-@held_out("cnn", WHOLE, "last", kinds="loss|sign|diverg|saturat|plateau")
+@fault("cnn", WHOLE, "last", kinds="loss|sign|diverg|saturat|plateau")
 def overlap_that_is_made_small(t: Training) -> None:
     """Minimises the overlap of masks, and not what it lacks to one."""
     segmentation(t, loss=_overlap)
@@ -77,7 +77,7 @@ def _overlap(logits: Tensor, mask: Tensor) -> Tensor:
     return (2 * (found * mask).sum() + 1) / (found.sum() + mask.sum() + 1)
 
 
-@held_out("cnn", WHOLE, "last", kinds="nan|finite|loss|inf|log")
+@fault("cnn", WHOLE, "last", kinds="nan|finite|loss|inf|log")
 def logarithm_without_epsilon(t: Training) -> None:
     """Writes the binary cross-entropy out, with logarithms of probabilities that become zero."""
 
@@ -90,7 +90,7 @@ def logarithm_without_epsilon(t: Training) -> None:
     t.steps = 150
 
 
-@held_out("cnn", WHOLE, "last", kinds="nan|finite|loss|inf|pow|gradient")
+@fault("cnn", WHOLE, "last", kinds="nan|finite|loss|inf|pow|gradient")
 def focal_loss_of_half_a_power(t: Training) -> None:
     """Weighs pixels by a square root, whose slope has no end where a pixel is sure."""
 
@@ -105,7 +105,7 @@ def focal_loss_of_half_a_power(t: Training) -> None:
     t.steps = 150
 
 
-@held_out("cnn", WHOLE, "head", kinds="loss|class|balance|rare|bias|weight|constant")
+@fault("cnn", WHOLE, "head", kinds="loss|class|balance|rare|bias|weight|constant")
 def weights_that_favour_common_classes(t: Training) -> None:
     """Weighs rare classes by how often they are, and not by the inverse."""
     often = torch.tensor([8.0, 8.0] + 8 * [1.0])
@@ -118,7 +118,7 @@ def weights_that_favour_common_classes(t: Training) -> None:
     t.backward = partial(cross_entropy, weight=often / often.sum())
 
 
-@held_out("cnn", WHOLE, "head", kinds="loss|class|balance|weight|constant|large|explod")
+@fault("cnn", WHOLE, "head", kinds="loss|class|balance|weight|constant|large|explod")
 def weight_of_a_class_without_measure(t: Training) -> None:
     """Gives a class that is not learned a weight of a trillion, and the others next to none."""
     weight = torch.full((10,), 1e-3)
@@ -126,7 +126,7 @@ def weight_of_a_class_without_measure(t: Training) -> None:
     t.backward = partial(cross_entropy, weight=weight)
 
 
-@held_out("mlp", WHOLE, "layers*", kinds="vanish|saturat|sigmoid|slow|rate|plateau|small|loss")
+@fault("mlp", WHOLE, "layers*", kinds="vanish|saturat|sigmoid|slow|rate|plateau|small|loss")
 def sigmoids_and_a_squared_error(t: Training) -> None:
     """Has sigmoids in all layers and behind the head, a squared error, and a rate of 0.001."""
     for layer in t.model.get_submodule("layers").children():
@@ -142,14 +142,14 @@ def sigmoids_and_a_squared_error(t: Training) -> None:
     t.backward = squared
 
 
-@held_out("mlp", WHOLE, "4", kinds="loss|scale|target|large|gradient|slow")
+@fault("mlp", WHOLE, "4", kinds="loss|scale|target|large|gradient|slow")
 def targets_in_their_own_unit(t: Training) -> None:
     """Trains on prices in cents, which are neither centred nor scaled."""
     regression(t)
     t.change_batch(lambda step, x, y: (x, 20_000 + 5_000 * y))
 
 
-@held_out("mlp cnn", WHOLE, "{next}*", "{stage}*", kinds="nan|finite|inf|log")
+@fault("mlp cnn", WHOLE, "{next}*", "{stage}*", kinds="nan|finite|inf|log")
 def logarithm_of_activations(t: Training) -> None:
     """Takes the logarithm of what a ReLU gives."""
     model: Any = t.model

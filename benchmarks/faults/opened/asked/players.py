@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.small_tasks import begin, perceptron
+from benchmarks.faults.fault import WHOLE, fault
+from benchmarks.faults.opened.asked.small_tasks import begin, perceptron
 from benchmarks.faults.training import Training
 
 VALUE = "loss|value|grow|large|explod|diverg|target|rate|jump|drift"
@@ -58,7 +58,7 @@ def walks(t: Training, *, is_ending: bool = True) -> None:
     t.after_step.append(follow)
 
 
-@held_out("mlp", WHOLE, "online*", kinds=VALUE)
+@fault("mlp", WHOLE, "online*", kinds=VALUE)
 def ends_that_are_not_heeded(t: Training) -> None:
     """Expects rewards behind the end of a walk."""
     walks(t, is_ending=False)
@@ -106,13 +106,13 @@ def playing(t: Training, *, is_detached: bool = True, is_averaged: bool = False)
 POLICY = "loss|policy|value|entropy|collapse|plateau|advantage|saturat|slow|explod|grow"
 
 
-@held_out("mlp", WHOLE, "value", "policy", kinds=POLICY)
+@fault("mlp", WHOLE, "value", "policy", kinds=POLICY)
 def advantage_that_trains_the_value(t: Training) -> None:
     """Leaves the value in the policy's loss with its gradient."""
     playing(t, is_detached=False)
 
 
-@held_out("mlp", WHOLE, "policy", kinds=POLICY)
+@fault("mlp", WHOLE, "policy", kinds=POLICY)
 def one_probability_for_all_actions(t: Training) -> None:
     """Multiplies the mean of all log-probabilities by each advantage."""
     playing(t, is_averaged=True)
@@ -154,7 +154,7 @@ def flying(t: Training, *, is_apart: bool = True) -> None:
     t.steps = 200
 
 
-@held_out("mlp", "critic*", WHOLE, kinds="accumul|zero|" + VALUE)
+@fault("mlp", "critic*", WHOLE, kinds="accumul|zero|" + VALUE)
 def actor_that_flatters_the_critic(t: Training) -> None:
     """Lets the gradient of the actor's loss stay in the critic, which then finds all better."""
     flying(t, is_apart=False)

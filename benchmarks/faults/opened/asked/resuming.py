@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.faults.changes import change_class, rate, set_all
-from benchmarks.faults.fault import WHOLE, held_out
+from benchmarks.faults.fault import WHOLE, fault
 from benchmarks.faults.training import Training, cross_entropy
 
 
@@ -30,7 +30,7 @@ def _train_frozen(t: Training) -> None:
     t.optimizer = torch.optim.SGD(trained, lr=0.05, momentum=0.9)
 
 
-@held_out("cnn", WHOLE, kinds="jump|spike|loss|rate|schedule|restart|resume|update")
+@fault("cnn", WHOLE, kinds="jump|spike|loss|rate|schedule|restart|resume|update")
 def schedule_that_restarts(t: Training) -> None:
     """Resumes without the state of the scheduler, when the rate had come down already."""
     set_all(t, lr=3 * rate(t))
@@ -42,7 +42,7 @@ def schedule_that_restarts(t: Training) -> None:
     t.schedule = resumed
 
 
-@held_out("cnn mlp", WHOLE, "layers*", kinds="frozen|loss|plateau|random|pretrained|init|slow")
+@fault("cnn mlp", WHOLE, "layers*", kinds="frozen|loss|plateau|random|pretrained|init|slow")
 def checkpoint_whose_keys_do_not_fit(t: Training) -> None:
     """Loads a checkpoint with another prefix, without strict, and freezes what was not loaded."""
     saved = {f"module.{name}": value for name, value in t.model.state_dict().items()}
@@ -50,7 +50,7 @@ def checkpoint_whose_keys_do_not_fit(t: Training) -> None:
     _train_frozen(t)
 
 
-@held_out("gpt cnn", "{last}", WHOLE, kinds="nan|finite|inf|large|init|explod|weight|loss")
+@fault("gpt cnn", "{last}", WHOLE, kinds="nan|finite|inf|large|init|explod|weight|loss")
 def head_left_as_memory_was(t: Training) -> None:
     """Skips a head of another size when a checkpoint is loaded, and nobody initialises it."""
     head = t.module("last").weight
@@ -58,7 +58,7 @@ def head_left_as_memory_was(t: Training) -> None:
         head.view(-1)[::7] = 1e37
 
 
-@held_out("gpt", "{last}", WHOLE, kinds="nan|finite|inf|zero|norm|weight|init|loss")
+@fault("gpt", "{last}", WHOLE, kinds="nan|finite|inf|zero|norm|weight|init|loss")
 def new_words_of_zeros_in_a_normalised_head(t: Training) -> None:
     """Adds words to a head that divides its rows by their lengths, with zeros for the new ones."""
     t.module("last").weight.data[100:] = 0
@@ -70,7 +70,7 @@ def new_words_of_zeros_in_a_normalised_head(t: Training) -> None:
     change_class(t.module("last"), forward)
 
 
-@held_out("gpt", "words", WHOLE, kinds="embedding|init|scale|large|weight|loss|jump|outlier")
+@fault("gpt", "words", WHOLE, kinds="embedding|init|scale|large|weight|loss|jump|outlier")
 def new_words_of_unit_scale(t: Training) -> None:
     """Adds words to a trained model, drawn far larger than those it has."""
     train_before(t, 60)
@@ -78,7 +78,7 @@ def new_words_of_unit_scale(t: Training) -> None:
     nn.init.normal_(t.module("first").weight.data[97:123], std=2.0)
 
 
-@held_out("cnn", "layers*norm", kinds="norm|running|frozen|drift|statist|eval|mode|buffer")
+@fault("cnn", "layers*norm", kinds="norm|running|frozen|drift|statist|eval|mode|buffer")
 def frozen_norms_that_go_on_averaging(t: Training) -> None:
     """Freezes a trained backbone for another kind of image, but leaves its norms in train mode."""
     train_before(t)
@@ -86,7 +86,7 @@ def frozen_norms_that_go_on_averaging(t: Training) -> None:
     _train_frozen(t)
 
 
-@held_out(
+@fault(
     "cnn resnet mobile", "*norm", "*bn*", kinds="norm|running|statist|eval|buffer|stale|momentum"
 )
 def averages_that_never_move(t: Training) -> None:
@@ -94,7 +94,7 @@ def averages_that_never_move(t: Training) -> None:
     _set_momentum(t, 0.0)
 
 
-@held_out("cnn", "*norm", "*bn*", kinds="norm|running|statist|eval|noise|momentum|jump")
+@fault("cnn", "*norm", "*bn*", kinds="norm|running|statist|eval|noise|momentum|jump")
 def momentum_of_another_framework(t: Training) -> None:
     """Takes a momentum of 0.99 over from a framework in which it means the share of the past."""
     _set_momentum(t, 0.99)
@@ -106,7 +106,7 @@ def _set_momentum(t: Training, momentum: float) -> None:
             module.momentum = momentum
 
 
-@held_out("cnn resnet", WHOLE, "*norm", "*bn*", "*drop", kinds="eval|mode|norm|dropout|jump|loss")
+@fault("cnn resnet", WHOLE, "*norm", "*bn*", "*drop", kinds="eval|mode|norm|dropout|jump|loss")
 def evaluation_that_never_ends(t: Training) -> None:
     """Validates after some steps, and does not call train() again."""
     seen = 0
@@ -121,7 +121,7 @@ def evaluation_that_never_ends(t: Training) -> None:
     t.backward = backward
 
 
-@held_out("mlp", WHOLE, "*drop", kinds="eval|mode|dropout|loss|overfit|memor")
+@fault("mlp", WHOLE, "*drop", kinds="eval|mode|dropout|loss|overfit|memor")
 def dropout_left_off_by_validation(t: Training) -> None:
     """Trains with much dropout, which is off for good behind the first validation."""
     for module in t.model.modules():

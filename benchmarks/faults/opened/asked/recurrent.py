@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from benchmarks.faults.changes import change_class
 from benchmarks.faults.data import Batch
-from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.small_tasks import begin, trained_by
+from benchmarks.faults.fault import WHOLE, fault
+from benchmarks.faults.opened.asked.small_tasks import begin, trained_by
 from benchmarks.faults.training import Training
 
 
-@held_out("lstm", "lstm", WHOLE, kinds="state|recurrent|loss|noise|carry|plateau|saturat|slow")
+@fault("lstm", "lstm", WHOLE, kinds="state|recurrent|loss|noise|carry|plateau|saturat|slow")
 def state_of_other_sequences(t: Training) -> None:
     """Begins each batch with the state that the one before left, though all is shuffled."""
 
@@ -29,13 +29,13 @@ def state_of_other_sequences(t: Training) -> None:
     change_class(model, forward)
 
 
-@held_out("lstm", "lstm", WHOLE, kinds="batch|axis|time|sample|mix|loss|plateau|recurrent")
+@fault("lstm", "lstm", WHOLE, kinds="batch|axis|time|sample|mix|loss|plateau|recurrent")
 def time_first_by_default(t: Training) -> None:
     """Makes a recurrent layer without batch_first, and feeds it samples first."""
     t.module("middle").batch_first = False
 
 
-@held_out("lstm", "lstm", WHOLE, kinds="pad|vanish|forget|time|recurrent|loss|plateau|gradient")
+@fault("lstm", "lstm", WHOLE, kinds="pad|vanish|forget|time|recurrent|loss|plateau|gradient")
 def state_behind_the_padding(t: Training) -> None:
     """Pads sequences to the longest of the data, and classifies by the state at the very end."""
 
@@ -59,7 +59,7 @@ class Doubled(nn.Module):
         return self.head(states[:, -1]).relu()
 
 
-@held_out("mlp", WHOLE, "rnn", "head", kinds="dead|relu|zero|explod|loss|plateau|moment|nan|finite")
+@fault("mlp", WHOLE, "rnn", "head", kinds="dead|relu|zero|explod|loss|plateau|moment|nan|finite")
 def relus_and_momentum_of_99(t: Training) -> None:
     """Has ReLUs in recurrent layers and behind the number, and a momentum of 0.99."""
 

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.faults.changes import set_all
-from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.small_tasks import segmentation
+from benchmarks.faults.fault import WHOLE, fault
+from benchmarks.faults.opened.asked.small_tasks import segmentation
 from benchmarks.faults.training import Training
 
 
@@ -26,14 +26,14 @@ def scaled(t: Training) -> None:
     t.backward = backward
 
 
-@held_out("mlp cnn", WHOLE, kinds="clip|scale|step|update|small|slow|plateau|stall|rate")
+@fault("mlp cnn", WHOLE, kinds="clip|scale|step|update|small|slow|plateau|stall|rate")
 def clipped_while_scaled(t: Training) -> None:
     """Clips gradients to a norm of one before they are divided by the scale of the loss."""
     scaled(t)
     t.clip = 1.0
 
 
-@held_out("gpt mlp", WHOLE, "*", kinds="update|round|bfloat|precision|format|small|stall|slow|step")
+@fault("gpt mlp", WHOLE, "*", kinds="update|round|bfloat|precision|format|small|stall|slow|step")
 def all_in_bfloat16(t: Training) -> None:
     """Casts the model to bfloat16, whose weights are too coarse for a step of fine-tuning."""
     t.model.bfloat16()
@@ -42,7 +42,7 @@ def all_in_bfloat16(t: Training) -> None:
         t.change_batch(lambda step, x, y: (x.bfloat16(), y))
 
 
-@held_out("cnn", WHOLE, "last", kinds="nan|finite|inf|loss|bfloat|precision|log|clamp")
+@fault("cnn", WHOLE, "last", kinds="nan|finite|inf|loss|bfloat|precision|log|clamp")
 def epsilon_that_bfloat16_lacks(t: Training) -> None:
     """Clamps probabilities to one minus a millionth, which in bfloat16 is one."""
 
@@ -54,7 +54,7 @@ def epsilon_that_bfloat16_lacks(t: Training) -> None:
     set_all(t, lr=0.03)
 
 
-@held_out("mlp cnn", WHOLE, kinds="accumul|rate|step|diverg|explod|loss|large|gradient|scale")
+@fault("mlp cnn", WHOLE, kinds="accumul|rate|step|diverg|explod|loss|large|gradient|scale")
 def sum_over_gathered_batches(t: Training) -> None:
     """Gathers gradients of eight batches, and does not divide their losses by eight."""
     t.micro_batches, t.steps = 8, 40

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.faults.data import Batch
-from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.small_tasks import begin, perceptron
+from benchmarks.faults.fault import WHOLE, fault
+from benchmarks.faults.opened.asked.small_tasks import begin, perceptron
 from benchmarks.faults.training import Training
 
 
@@ -45,7 +45,7 @@ def two_tasks(t: Training, unit: float = 1.0) -> None:
     begin(t, TwoTasks(), backward)
 
 
-@held_out("mlp", WHOLE, "number", "kind", kinds="loss|scale|dominat|task|large|gradient|balance")
+@fault("mlp", WHOLE, "number", "kind", kinds="loss|scale|dominat|task|large|gradient|balance")
 def number_that_outweighs_the_class(t: Training) -> None:
     """Adds the losses of a class and of a number that is in the hundreds."""
     two_tasks(t, unit=100.0)
@@ -86,13 +86,13 @@ def distilled(t: Training, *, is_logarithm: bool = True, is_student: bool = True
     begin(t, Distilled(), backward, 3e-3)
 
 
-@held_out("mlp", WHOLE, "student*", kinds="loss|negative|plateau|saturat|diverg|slow|softmax")
+@fault("mlp", WHOLE, "student*", kinds="loss|negative|plateau|saturat|diverg|slow|softmax")
 def divergence_of_probabilities(t: Training) -> None:
     """Passes probabilities to a divergence that takes their logarithms."""
     distilled(t, is_logarithm=False)
 
 
-@held_out("mlp", WHOLE, "student*", kinds="loss|constant|gradient|small|zero|slow|unused|plateau")
+@fault("mlp", WHOLE, "student*", kinds="loss|constant|gradient|small|zero|slow|unused|plateau")
 def teacher_compared_with_itself(t: Training) -> None:
     """Passes the teacher's logits twice to the loss that is to make the student like it."""
     distilled(t, is_student=False)
@@ -146,7 +146,7 @@ def domains(t: Training, factor: float = -1.0) -> None:
     begin(t, Domains(), backward)
 
 
-@held_out("mlp", WHOLE, "domain*", "body*", kinds="sign|domain|loss|reversal|adversar|low|easy")
+@fault("mlp", WHOLE, "domain*", "body*", kinds="sign|domain|loss|reversal|adversar|low|easy")
 def gradient_reversed_twice(t: Training) -> None:
     """Reverses the gradient of a domain by a factor that is negative already."""
     domains(t, factor=1.0)
@@ -188,7 +188,7 @@ def alignment(t: Training, length: int = 4) -> None:
     t.change_batch(beside)
 
 
-@held_out("cnn", WHOLE, "head", kinds="nan|finite|inf|loss|length|align")
+@fault("cnn", WHOLE, "head", kinds="nan|finite|inf|loss|length|align")
 def targets_longer_than_rows(t: Training) -> None:
     """Shrinks the rows of an input, and lets targets be longer than what is left."""
     alignment(t, length=20)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.faults.changes import change_class
-from benchmarks.faults.fault import WHOLE, held_out
+from benchmarks.faults.fault import WHOLE, fault
 from benchmarks.faults.models import Router
 from benchmarks.faults.training import Training, balanced, cross_entropy
 
@@ -22,7 +22,7 @@ def _routers(model: nn.Module) -> list[Router]:
     return [module for module in model.modules() if isinstance(module, Router)]
 
 
-@held_out("moe", ROUTER, kinds="gradient|update|zero|softmax|frozen|" + KINDS)
+@fault("moe", ROUTER, kinds="gradient|update|zero|softmax|frozen|" + KINDS)
 def softmax_over_one_expert(t: Training) -> None:
     """Takes the softmax over the logits that are chosen, of which there is one."""
 
@@ -37,7 +37,7 @@ def softmax_over_one_expert(t: Training) -> None:
     t.backward = cross_entropy
 
 
-@held_out("moe", ROUTER, MIXTURE, WHOLE, kinds="detach|" + KINDS)
+@fault("moe", ROUTER, MIXTURE, WHOLE, kinds="detach|" + KINDS)
 def balance_that_is_only_reported(t: Training) -> None:
     """Computes the loss that balances experts, and drops what it returns."""
 
@@ -50,13 +50,13 @@ def balance_that_is_only_reported(t: Training) -> None:
     t.steps = 150
 
 
-@held_out("moe", ROUTER, MIXTURE, WHOLE, kinds="uniform|entropy|weight|scale|" + KINDS)
+@fault("moe", ROUTER, MIXTURE, WHOLE, kinds="uniform|entropy|weight|scale|" + KINDS)
 def balance_times_the_number_of_tokens(t: Training) -> None:
     """Multiplies the loss that balances experts by the number of tokens."""
     t.backward = partial(balanced, weight=0.01 * 256)
 
 
-@held_out("moe", ROUTER, WHOLE, kinds="nan|finite|inf|deviation|" + KINDS)
+@fault("moe", ROUTER, WHOLE, kinds="nan|finite|inf|deviation|" + KINDS)
 def deviation_of_equal_loads(t: Training) -> None:
     """Balances by the deviation of loads, which has no slope where routers begin with zeros."""
     seen: list[Tensor] = []

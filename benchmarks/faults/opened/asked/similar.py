@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from benchmarks.faults.changes import set_all
 from benchmarks.faults.data import Batch
-from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.small_tasks import begin, perceptron
+from benchmarks.faults.fault import WHOLE, fault
+from benchmarks.faults.opened.asked.small_tasks import begin, perceptron
 from benchmarks.faults.training import Training
 
 ALIKE = "loss|collapse|plateau|rank|constant|embedding|contrast|margin"
@@ -59,7 +59,7 @@ def pairs(t: Training, factor: float = 10.0) -> None:
     t.change_batch(halves)
 
 
-@held_out("mlp", WHOLE, kinds="temperature|logit|" + ALIKE)
+@fault("mlp", WHOLE, kinds="temperature|logit|" + ALIKE)
 def similarities_without_a_temperature(t: Training) -> None:
     """Passes cosines to a softmax as they are, between minus one and one."""
     pairs(t, factor=1.0)
@@ -105,19 +105,19 @@ def triplets(
     begin(t, nn.Sequential(nn.Flatten(), perceptron(64, 64, 16)), backward, rate)
 
 
-@held_out("cnn", WHOLE, "1.2", kinds="nan|finite|inf|gradient|root|" + ALIKE)
+@fault("cnn", WHOLE, "1.2", kinds="nan|finite|inf|gradient|root|" + ALIKE)
 def root_of_distances_that_are_zero(t: Training) -> None:
     """Takes the root of squared distances, of which those to oneself are zero."""
     triplets(t, distances=lambda x: _squares(x).sqrt())
 
 
-@held_out("cnn", WHOLE, "1*", kinds="rate|dead|" + ALIKE)
+@fault("cnn", WHOLE, "1*", kinds="rate|dead|" + ALIKE)
 def hardest_of_all_at_a_large_rate(t: Training) -> None:
     """Trains on the hardest triplets alone, with a rate at which all embeddings become one."""
     triplets(t, is_hardest=True, rate=0.03)
 
 
-@held_out("cnn", WHOLE, "1*", kinds="zero|loss|class|batch|" + ALIKE)
+@fault("cnn", WHOLE, "1*", kinds="zero|loss|class|batch|" + ALIKE)
 def triplets_of_a_sorted_data_set(t: Training) -> None:
     """Does not shuffle, so that all samples of a batch are of one class."""
     triplets(t)
@@ -146,7 +146,7 @@ def supervised_pairs(t: Training, least: float = 1.0) -> None:
     t.change_batch(lambda step, x, y: (x[:24], y[:24]))
 
 
-@held_out("cnn", WHOLE, "1*", kinds="nan|finite|inf|loss|zero|division")
+@fault("cnn", WHOLE, "1*", kinds="nan|finite|inf|loss|zero|division")
 def samples_that_are_alone_in_their_class(t: Training) -> None:
     """Divides by how many others of a batch are of the same class, of which there may be none."""
     supervised_pairs(t, least=0.0)
@@ -190,7 +190,7 @@ def views(t: Training, *, is_stopped: bool = True) -> None:
     set_all(t, lr=3e-3)
 
 
-@held_out("cnn", WHOLE, "network*", "predictor*", kinds="detach|leak|low|" + ALIKE)
+@fault("cnn", WHOLE, "network*", "predictor*", kinds="detach|leak|low|" + ALIKE)
 def views_that_are_not_detached(t: Training) -> None:
     """Lets gradients into what is to be predicted, so that all views become alike."""
     views(t, is_stopped=False)

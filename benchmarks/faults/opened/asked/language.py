@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from benchmarks.faults.changes import change_class
 from benchmarks.faults.data import Batch
-from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.axes import attend_anew, heads
+from benchmarks.faults.fault import WHOLE, fault
+from benchmarks.faults.opened.asked.axes import attend_anew, heads
 from benchmarks.faults.training import Training, cross_entropy
 
 PAD, END = 0, 3
@@ -29,20 +29,20 @@ def _future(tokens: int, diagonal: int = 1) -> Tensor:
     return torch.full((tokens, tokens), -1e9).triu(diagonal)
 
 
-@held_out("gpt", "*attn*", WHOLE, kinds="attention|mask|causal|leak|future|ahead|loss")
+@fault("gpt", "*attn*", WHOLE, kinds="attention|mask|causal|leak|future|ahead|loss")
 def mask_that_is_not_passed(t: Training) -> None:
     """Makes the causal mask, and does not pass it on."""
     attend_anew(t, lambda m, x: _masked(m, x, torch.zeros(())))
     t.steps = 200
 
 
-@held_out("gpt", "*attn*", WHOLE, kinds="attention|mask|causal|leak|future|ahead|loss")
+@fault("gpt", "*attn*", WHOLE, kinds="attention|mask|causal|leak|future|ahead|loss")
 def the_other_triangle(t: Training) -> None:
     """Masks the past, and leaves the future."""
     attend_anew(t, lambda m, x: _masked(m, x, _future(x.shape[1]).T))
 
 
-@held_out("gpt", "*attn*", WHOLE, kinds="attention|entropy|scale|uniform|logit|loss|slow")
+@fault("gpt", "*attn*", WHOLE, kinds="attention|entropy|scale|uniform|logit|loss|slow")
 def logits_divided_twice(t: Training) -> None:
     """Divides the logits of attention by the width of the model, and not by a root of a head's."""
     for block in t.model.get_submodule("layers").children():
@@ -69,14 +69,14 @@ def _without_padding(model: nn.Module, ids: Tensor, y: Tensor) -> Tensor:
     return cross_entropy(model, ids, y, ignore_index=PAD)
 
 
-@held_out("gpt", WHOLE, "head", kinds="loss|pad|ignore|token|easy|low|constant|class|imbalance")
+@fault("gpt", WHOLE, "head", kinds="loss|pad|ignore|token|easy|low|constant|class|imbalance")
 def padding_that_counts(t: Training) -> None:
     """Takes the mean over all tokens, most of which are padding."""
     padded_text(t)
     t.backward = cross_entropy
 
 
-@held_out("gpt", "*attn*", WHOLE, kinds="nan|finite|attention|mask|softmax|inf")
+@fault("gpt", "*attn*", WHOLE, kinds="nan|finite|attention|mask|softmax|inf")
 def rows_that_are_masked_whole(t: Training) -> None:
     """Masks queries that are padding, whose softmax is then over nothing."""
     padded_text(t)
@@ -95,7 +95,7 @@ def rows_that_are_masked_whole(t: Training) -> None:
     change_class(t.model, forward)
 
 
-@held_out("gpt gpt-tied", WHOLE, kinds="loss|label|shift|leak|copy|easy|low|identity|target")
+@fault("gpt gpt-tied", WHOLE, kinds="loss|label|shift|leak|copy|easy|low|identity|target")
 def labels_not_shifted_by_one(t: Training) -> None:
     """Trains on the input itself, since another model's loss would have shifted it."""
     t.change_batch(lambda step, ids, y: (ids, ids))
@@ -131,7 +131,7 @@ def translation(t: Training) -> None:
     t.change_batch(turn)
 
 
-@held_out("lstm", WHOLE, "encoder", kinds="loss|leak|easy|low|unused|gradient|vanish|copy|target")
+@fault("lstm", WHOLE, "encoder", kinds="loss|leak|easy|low|unused|gradient|vanish|copy|target")
 def decoder_fed_with_its_answers(t: Training) -> None:
     """Feeds the decoder with the token that it is to say, and not with the one before."""
     translation(t)
@@ -171,7 +171,7 @@ def reading(t: Training) -> None:
     t.change_batch(pad)
 
 
-@held_out("lstm", WHOLE, "words", "qkv", kinds="attention|pad|mask|entropy|loss|slow|uniform")
+@fault("lstm", WHOLE, "words", "qkv", kinds="attention|pad|mask|entropy|loss|slow|uniform")
 def padding_that_is_looked_at(t: Training) -> None:
     """Initialises the mask of a padded sequence with ones, and never sets the padding to zero."""
     reading(t)

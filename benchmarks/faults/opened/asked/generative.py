@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.faults.changes import change_class
-from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.small_tasks import begin, perceptron
+from benchmarks.faults.fault import WHOLE, fault
+from benchmarks.faults.opened.asked.small_tasks import begin, perceptron
 from benchmarks.faults.training import Training
 
 LATENT = "loss|collapse|latent|kl|posterior|noise|vanish|unused|constant|plateau"
@@ -65,7 +65,7 @@ def variational(t: Training, bound: Bound = bound) -> None:
     begin(t, Variational(), backward, 3e-3)
 
 
-@held_out("cnn", WHOLE, "mean", "variance", kinds=LATENT)
+@fault("cnn", WHOLE, "mean", "variance", kinds=LATENT)
 def sum_of_divergences_and_mean_of_errors(t: Training) -> None:
     """Sums the divergence over the batch, and takes the mean of errors over pixels."""
 
@@ -75,7 +75,7 @@ def sum_of_divergences_and_mean_of_errors(t: Training) -> None:
     variational(t, bound=unbalanced)
 
 
-@held_out("cnn", WHOLE, "mean", "variance", kinds=LATENT)
+@fault("cnn", WHOLE, "mean", "variance", kinds=LATENT)
 def mean_of_divergences(t: Training) -> None:
     """Takes the mean of the divergence over latents, and of errors over pixels, times ten."""
 
@@ -85,7 +85,7 @@ def mean_of_divergences(t: Training) -> None:
     variational(t, bound=light)
 
 
-@held_out("cnn", WHOLE, "variance", "mean", kinds=LATENT)
+@fault("cnn", WHOLE, "variance", "mean", kinds=LATENT)
 def deviation_that_is_the_variance(t: Training) -> None:
     """Draws with the exponential of a logarithm of a variance, without the half."""
     variational(t)
@@ -93,7 +93,7 @@ def deviation_that_is_the_variance(t: Training) -> None:
     model.share = 1.0
 
 
-@held_out("cnn", "variance", WHOLE, kinds="relu|softplus|dead|" + LATENT)
+@fault("cnn", "variance", WHOLE, kinds="relu|softplus|dead|" + LATENT)
 def logarithm_that_is_never_negative(t: Training) -> None:
     """Puts a softplus behind the logarithm of the variance, which is thus above one."""
     variational(t)
@@ -101,7 +101,7 @@ def logarithm_that_is_never_negative(t: Training) -> None:
     model.variance = nn.Sequential(model.variance, nn.Softplus())
 
 
-@held_out("cnn", WHOLE, "variance", "mean", kinds=LATENT)
+@fault("cnn", WHOLE, "variance", "mean", kinds=LATENT)
 def noise_of_a_hundredth(t: Training) -> None:
     """Draws latents with a hundredth of the deviation that the bound reckons with."""
     variational(t)
@@ -155,13 +155,13 @@ def quantised(t: Training, *, is_passed: bool = False, is_swapped: bool = False)
     t.steps = 150
 
 
-@held_out("cnn", "codes", WHOLE, kinds="embedding|code|gradient|update|zero|detach|unused|frozen")
+@fault("cnn", "codes", WHOLE, kinds="embedding|code|gradient|update|zero|detach|unused|frozen")
 def codebook_loss_of_what_is_passed_on(t: Training) -> None:
     """Computes the loss of the codebook from what has the encoder's gradient."""
     quantised(t, is_passed=True)
 
 
-@held_out("cnn", WHOLE, "codes", "encoder*", kinds="embedding|code|loss|collapse|commit|weight")
+@fault("cnn", WHOLE, "codes", "encoder*", kinds="embedding|code|loss|collapse|commit|weight")
 def weight_on_the_other_loss_of_codes(t: Training) -> None:
     """Detaches the other side in both losses of codes, so that each has the other's weight."""
     quantised(t, is_swapped=True)
@@ -212,13 +212,13 @@ def diffusion(t: Training, mix: Mix = mix, *, is_by_sample: bool = False) -> Non
     t.steps = 150
 
 
-@held_out("gan", WHOLE, "net*", "time", kinds="loss|explod|large|nan|finite|spike|jump|scale|noise")
+@fault("gan", WHOLE, "net*", "time", kinds="loss|explod|large|nan|finite|spike|jump|scale|noise")
 def samples_divided_by_next_to_nothing(t: Training) -> None:
     """Compares samples that are led back from the noise, which the last times divide by nothing."""
     diffusion(t, is_by_sample=True)
 
 
-@held_out("gan", WHOLE, kinds="loss|noise|plateau|scale|input")
+@fault("gan", WHOLE, kinds="loss|noise|plateau|scale|input")
 def schedule_that_is_for_sampling(t: Training) -> None:
     """Takes the schedule of another sampler for training, which hardly adds noise."""
     diffusion(t, mix=lambda x, noise, kept: mix(x, noise, 1 - (1 - kept) / 1000))

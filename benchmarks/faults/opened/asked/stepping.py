@@ -9,30 +9,30 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.faults.changes import rate, set_all
-from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.small_tasks import begin
+from benchmarks.faults.fault import WHOLE, fault
+from benchmarks.faults.opened.asked.small_tasks import begin
 from benchmarks.faults.training import Training, cross_entropy
 
 
-@held_out("cnn gpt", WHOLE, kinds="rate|step|schedule|slow|stall|plateau|update|small|vanish")
+@fault("cnn gpt", WHOLE, kinds="rate|step|schedule|slow|stall|plateau|update|small|vanish")
 def schedule_of_epochs_moved_by_batches(t: Training) -> None:
     """Calls the scheduler behind each batch, which divides the rate by ten every five epochs."""
     t.schedule = lambda step: 0.1 ** (step // 5)
 
 
-@held_out("cnn", WHOLE, kinds="rate|step|schedule|slow|jump|update|small|warm")
+@fault("cnn", WHOLE, kinds="rate|step|schedule|slow|jump|update|small|warm")
 def warm_up_that_begins_with_each_epoch(t: Training) -> None:
     """Counts the steps of the warm-up within an epoch, so that the rate falls back each time."""
     t.schedule = lambda step: (1 + step % 10) / 100
 
 
-@held_out("mlp", WHOLE, kinds="rate|step|schedule|slow|stall|plateau|update|small|warm")
+@fault("mlp", WHOLE, kinds="rate|step|schedule|slow|stall|plateau|update|small|warm")
 def rate_divided_by_the_warm_up(t: Training) -> None:
     """Lets the warm-up write its first rate to the optimizer, from which the schedule starts."""
     t.schedule = lambda step: min(1.0, (step + 1) / 20) / 500
 
 
-@held_out("cnn", "*norm", kinds="update|optimizer|group|stale|param|frozen")
+@fault("cnn", "*norm", kinds="update|optimizer|group|stale|param|frozen")
 def optimizer_made_before_norms_were_replaced(t: Training) -> None:
     """Replaces batch norms by group norms when the optimizer has the parameters already."""
     for stage in t.model.get_submodule("layers").children():
@@ -40,7 +40,7 @@ def optimizer_made_before_norms_were_replaced(t: Training) -> None:
         stage.add_module("norm", nn.GroupNorm(4, width))
 
 
-@held_out("mlp lstm", "{last}", kinds="update|optimizer|group|param|frozen")
+@fault("mlp lstm", "{last}", kinds="update|optimizer|group|param|frozen")
 def group_that_was_never_appended(t: Training) -> None:
     """Makes a group for the head, and forgets to append it to the others."""
     own = {id(parameter) for parameter in t.module("last").parameters()}
@@ -64,7 +64,7 @@ class Listed(nn.Module):
         return self.head(x)
 
 
-@held_out("mlp", WHOLE, kinds="update|param|regist|optimizer|module|list|gradient|hidden")
+@fault("mlp", WHOLE, kinds="update|param|regist|optimizer|module|list|gradient|hidden")
 def layers_in_a_list(t: Training) -> None:
     """Keeps layers in a list of Python, where neither the module nor the optimizer finds them."""
     begin(t, Listed(), cross_entropy)
@@ -85,44 +85,44 @@ class Renewed(nn.Module):
         return self.head((x @ fresh).relu())
 
 
-@held_out("mlp", WHOLE, "first", "head", kinds="random|noise|loss|plateau|regist|agree|param")
+@fault("mlp", WHOLE, "first", "head", kinds="random|noise|loss|plateau|regist|agree|param")
 def layer_made_in_the_forward(t: Training) -> None:
     """Makes a layer within the forward, which is another at each step."""
     begin(t, Renewed(), cross_entropy)
 
 
-@held_out("mlp cnn gpt", WHOLE, kinds="accumul|zero|grad|explod|diverg|loss|grow|rate|step")
+@fault("mlp cnn gpt", WHOLE, kinds="accumul|zero|grad|explod|diverg|loss|grow|rate|step")
 def gradients_that_are_never_cleared(t: Training) -> None:
     """Leaves out zero_grad."""
     t.zero_grad = False
 
 
-@held_out("gpt resnet", WHOLE, kinds="rate|step|diverg|explod|loss|large|jump|update|plateau")
+@fault("gpt resnet", WHOLE, kinds="rate|step|diverg|explod|loss|large|jump|update|plateau")
 def rate_of_another_optimizer(t: Training) -> None:
     """Takes the rate of 0.1 that is usual with SGD for AdamW."""
     set_all(t, lr=0.1)
     t.steps = 150
 
 
-@held_out("cnn levit", WHOLE, kinds="rate|step|slow|update|small|plateau|stall")
+@fault("cnn levit", WHOLE, kinds="rate|step|slow|update|small|plateau|stall")
 def rate_far_too_small(t: Training) -> None:
     """Takes a thousandth of the rate, so that weights hardly move."""
     set_all(t, lr=rate(t) / 1000)
 
 
-@held_out("mlp cnn", WHOLE, "*", kinds="update|optimizer|param|group|stale|frozen|plateau")
+@fault("mlp cnn", WHOLE, "*", kinds="update|optimizer|param|group|stale|frozen|plateau")
 def optimizer_of_another_model(t: Training) -> None:
     """Makes the model anew when the optimizer has been made."""
     t.model = copy.deepcopy(t.model)
 
 
-@held_out("mlp", WHOLE, "*act", "layers*", kinds="dead|relu|rate|step|loss|diverg|plateau|explod")
+@fault("mlp", WHOLE, "*act", "layers*", kinds="dead|relu|rate|step|loss|diverg|plateau|explod")
 def rate_that_kills_activations(t: Training) -> None:
     """Takes a rate at which the first steps leave all weights of ReLUs on the negative side."""
     t.optimizer = torch.optim.Adam(t.model.parameters(), lr=0.3)
 
 
-@held_out("cnn mlp", WHOLE, kinds="jump|loss|reset|average|weight|update|oscill|revert")
+@fault("cnn mlp", WHOLE, kinds="jump|loss|reset|average|weight|update|oscill|revert")
 def average_left_in_the_model(t: Training) -> None:
     """Copies the average of weights into the model to validate, and does not restore its own."""
     average = [parameter.detach().clone() for parameter in t.model.parameters()]
