@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks.faults import __main__ as program
+from benchmarks.faults import __main__ as runs
 from benchmarks.faults.fault import FAULTS, HEALTHY
 from benchmarks.faults.score import names_culprit
 from benchmarks.faults.tasks import TASKS
@@ -15,7 +15,7 @@ from benchmarks.faults.tasks import TASKS
 THREAD = re.compile(r"[\w.-]+/[\w.-]+#\d+|[\w-]+(?:\.[\w-]+)+/\S+")
 """A thread on GitHub, such as owner/name#6, or the address of a page."""
 
-assert program.FAULTS is FAULTS  # all other sets are registered
+assert runs.FAULTS is FAULTS  # all other sets are registered
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +69,12 @@ def test_culprits_are_modules_of_what_is_trained(faults):
         found = [SimpleNamespace(module=name, kind="") for name in names]
         assert any(names_culprit(f, patterns, None) for f in found), fault
         assert re.compile(fault.kinds)
+
+
+def test_a_mistake_hurts_and_its_twin_learns(faults):
+    program = importlib.import_module("benchmarks.faults.kept_away_next.__main__")
+    fault = next(fault for fault in faults if fault.name == "prediction_made_a_new_tensor")
+    faulty, _ = program.outcome(fault, mended=False)
+    mended, figure = program.outcome(fault, mended=True)
+    assert mended < 0.2 < 1 < faulty
+    assert figure != figure  # its author has none

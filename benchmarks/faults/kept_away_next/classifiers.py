@@ -263,7 +263,7 @@ class SigmoidStack(nn.Module):
 def eight_layers_of_sigmoids(t: Training, *, mended: bool = False) -> None:
     """Loss does not move at all, and all outputs are alike: gradients vanish in the sigmoids.
 
-    sama.guegue.com/blog/pytorch-neural-networks-why-your, taourl.com/read-2391810.html
+    aymericdamien/TensorFlow-Examples#146
     """
     net = SigmoidStack(nn.ReLU if mended else nn.Sigmoid)
     train(t, net, lambda net, x, y: F.cross_entropy(net(x), y), lr=3e-3)
@@ -316,7 +316,6 @@ class SharedNorm(nn.Module):
         x = F.relu(self.stem(x))
         for i, conv in enumerate(self.convs):
             x = F.relu(self.bns[i % len(self.bns)](conv(x)))
-            x = 2 * x + 1 if i == 0 else x
         return self.fc(x.mean((2, 3)))
 
 

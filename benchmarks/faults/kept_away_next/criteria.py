@@ -159,7 +159,7 @@ def nll_loss_of_logits(t: Training, *, mended: bool = False) -> Figure:
 def nll_loss_of_a_softmax(t: Training, *, mended: bool = False) -> Figure:
     """F.nll_loss is given F.softmax in the place of F.log_softmax: a loss between -1 and 0.
 
-    runebook.dev/en/docs/pytorch/generated/torch.nn.softmax
+    AnubhavGupta3377/Text-Classification-Models-Pytorch#9, midas-research/man-sf-emnlp#2
     """
     net = LeNet(nn.LogSoftmax(dim=1) if mended else nn.Softmax(dim=1))
     train(t, net, lambda net, x, y: F.nll_loss(net(x), y), lr=5e-3)
@@ -170,7 +170,7 @@ def nll_loss_of_a_softmax(t: Training, *, mended: bool = False) -> Figure:
 def log_softmax_over_the_batch(t: Training, *, mended: bool = False) -> Figure:
     """nn.LogSoftmax(dim=0): probabilities that add up to 1 over the samples of a batch.
 
-    runebook.dev/en/docs/pytorch/generated/torch.nn.softmax
+    fxia22/pointnet.pytorch#27, perone/euclidesdb#2
     """
     net = LeNet(nn.LogSoftmax(dim=1 if mended else 0))
     train(t, net, lambda net, x, y: F.nll_loss(net(x), y), lr=2e-3)

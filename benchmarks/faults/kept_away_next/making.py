@@ -275,7 +275,7 @@ def generator_that_wants_to_be_caught(t: Training, *, mended: bool = False) -> F
 def generator_taught_by_detached_points(t: Training, *, mended: bool = False) -> Figure:
     """fake_data.detach() is reused for the generator's turn, which then has no gradient.
 
-    taourl.com/read-2180730.html, airoads.org/ch06-deep-learning/ch06-generative/01-gan
+    nikhilsinghmus/image2reverb#37, wangle53/CSA-CDGAN#5
     """
 
     def game(real: Tensor, fake: Tensor, fooled: Tensor) -> tuple[Tensor, Tensor]:

@@ -112,7 +112,7 @@ def nodes_that_do_not_see_themselves(t: Training, *, mended: bool = False) -> No
 def neighbours_summed_over_eight_layers(t: Training, *, mended: bool = False) -> None:
     """Values grow from layer to layer: the adjacency is used as it is, without its degrees.
 
-    pyg-team/pytorch_geometric#129, pyg-team/pytorch_geometric#61
+    benedekrozemberczki/AttentionWalk#9
     """
     _nodes(t, GCN(loops=True, normalize="sym" if mended else "", depth=8, skips=True), alone=0)
 
@@ -160,7 +160,7 @@ def molecules(step: int) -> Batch:
 def one_readout_for_all_graphs(t: Training, *, mended: bool = False) -> None:
     """The same prediction for all: nodes of the whole batch are pooled into one graph.
 
-    pyg-team/pytorch_geometric#3806
+    pyg-team/pytorch_geometric#4809, pyg-team/pytorch_geometric#258
     """
     net = Molecules(apart=mended)
     train(t, net, lambda net, x, y: F.cross_entropy(net(x), y), molecules, lr=1e-2)

@@ -124,7 +124,7 @@ class ReadsOutput(nn.Module):
 def output_of_the_first_step_is_read(t: Training, *, mended: bool = False) -> None:
     """The forecast is made of output[:, 0], which has seen one step alone.
 
-    discuss.pytorch.org/t/loss-not-decreasing-in-lstm-network/159152
+    andabi/voice-vector#9, Atcold/NYU-DLSP20#19
     """
     _classify(t, ReadsOutput(-1 if mended else 0))
     t.change_batch(lambda step, x, _: (x, x[:, 6] % 4))
@@ -158,7 +158,7 @@ class CharCell(nn.Module):
 def state_repackaged_at_each_character(t: Training, *, mended: bool = False) -> None:
     """To avoid "backward a second time" the state is detached in the loop: no time is learnt.
 
-    discuss.pytorch.org/t/reproducing-classical-lstm-results/21588
+    oxwhirl/pymarl#161, rotinov/AGNES#17
     """
     _classify(t, CharCell(detached=not mended))
 
@@ -194,7 +194,7 @@ class Seq2Seq(nn.Module):
 def decoder_without_the_state_of_the_encoder(t: Training, *, mended: bool = False) -> None:
     """The decoder gets no hidden state, and begins with zeros: the encoder is not used.
 
-    OpenNMT/OpenNMT-py#882, bentrevett/pytorch-seq2seq#42
+    neulab/xnmt#132, neubig/nn4nlp-code#13
     """
 
     def loss(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
@@ -271,7 +271,7 @@ def waves(step: int) -> Batch:
 def forecasts_less_targets_of_another_shape(t: Training, *, mended: bool = False) -> None:
     """The forecast is the mean of all series: (64, 1) less (64,) is (64, 64).
 
-    discuss.pytorch.org/t/loss-not-decreasing-in-lstm-network/159152
+    deepset-ai/FARM#229, andrewgcodes/xlstm#4
     """
 
     def loss(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:

@@ -133,7 +133,7 @@ def triplets_stuck_at_the_margin(t: Training, *, mended: bool = False) -> Figure
 def distance_of_a_row_to_itself(t: Training, *, mended: bool = False) -> Figure:
     """NaN in backward: the root of the squared distances, which are 0 on the diagonal.
 
-    runebook.dev/en/docs/pytorch/generated/torch.nn.functional.triplet_margin_loss
+    adambielski/siamese-triplet#18, keras-team/keras#9097
     """
 
     def loss(net: nn.Module, x: Tensor, labels: Tensor) -> Tensor:
@@ -151,7 +151,7 @@ def distance_of_a_row_to_itself(t: Training, *, mended: bool = False) -> Figure:
 def contrastive_label_turned_round(t: Training, *, mended: bool = False) -> Figure:
     """Y is 1 for the same, where the formula that was copied has 1 for different.
 
-    omoindrot/tensorflow-triplet-loss#50, lenck/siamese-mnist#2
+    VinhLoiIT/signet-pytorch#2, keras-team/keras#16935
     """
 
     def loss(net: nn.Module, x: Tensor, labels: Tensor) -> Tensor:

@@ -352,7 +352,7 @@ class Activated(nn.Module):
 def backward_without_the_incoming_gradient(t: Training, *, mended: bool = False) -> None:
     """A custom Function returns its own derivative, which is not multiplied by grad_output.
 
-    runebook.dev/en/docs/pytorch/generated/torch.autograd.function.backwardcfunction
+    pytorch/pytorch#4355, vinsis/ternary-quantization#1
     """
     train(t, Activated("relu" if mended else "own"), _of_images, lr=3e-3)
     t.optimizer = torch.optim.SGD(t.model.parameters(), lr=0.1)
@@ -362,7 +362,7 @@ def backward_without_the_incoming_gradient(t: Training, *, mended: bool = False)
 def rounding_without_a_straight_through(t: Training, *, mended: bool = False) -> None:
     """Activations are quantised by torch.round, whose derivative is 0 everywhere.
 
-    CompVis/taming-transformers#35
+    Justin-Tan/generative-compression#27
     """
     train(t, Activated("straight" if mended else "round"), _of_images, lr=3e-3)
 

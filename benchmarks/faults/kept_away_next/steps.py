@@ -147,7 +147,7 @@ def clipped_before_unscale(t: Training, *, mended: bool = False) -> None:
 def scaler_that_steps_unscaled_gradients(t: Training, *, mended: bool = False) -> None:
     """loss.backward() without scaler.scale, and scaler.step, which divides by 65536.
 
-    huggingface/diffusers#6277, pytorch/pytorch#26512
+    Lightning-AI/pytorch-lightning#4148
     """
     scaler = torch.amp.GradScaler("cpu", init_scale=65536.0)
     t.scaler = scaler

@@ -411,7 +411,7 @@ def tied_to_an_embedding_of_deviation_1(t: Training, *, mended: bool = False) ->
 def decoder_without_a_mask(t: Training, *, mended: bool = False) -> Figure:
     """Training loss is fine and what it writes is garbage: no causal mask is applied.
 
-    facebookresearch/SymbolicMathematics#19, openillumi.com/en/en-pytorch-transformer-...
+    alex-matton/causal-transformer-decoder#1, facebookresearch/xformers#103
     """
     fresh = t.batch
     train(t, BabyGPT(masked=mended), _of_tokens, lr=3e-3)
@@ -423,7 +423,7 @@ def decoder_without_a_mask(t: Training, *, mended: bool = False) -> Figure:
 def labels_that_are_the_inputs(t: Training, *, mended: bool = False) -> Figure:
     """The loss goes to zero and nothing sensible is generated: labels were not shifted.
 
-    www.weblineglobal.com/blog/pytorch-transformerdecoder-fix-seq2seq-guide
+    huggingface/transformers#27517, huggingface/transformers#404
     """
     fresh = t.batch
     train(t, BabyGPT(), _of_tokens, lr=3e-3)
