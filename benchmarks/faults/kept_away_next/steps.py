@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from benchmarks.faults import data
 from benchmarks.faults.fault import WHOLE, held_out
 from benchmarks.faults.kept_away_next.classifiers import HousePrices, returns
-from benchmarks.faults.kept_away_next.own import Figure, errors_of
 from benchmarks.faults.training import Training
 
 
@@ -145,7 +144,7 @@ def clipped_before_unscale(t: Training, *, mended: bool = False) -> None:
 
 @held_out("cnn mlp", WHOLE, kinds="no_update|small_steps|plateau|changed_gradient")
 def scaler_that_steps_unscaled_gradients(t: Training, *, mended: bool = False) -> None:
-    """loss.backward() without scaler.scale, and scaler.step, which divides by 65536.
+    """What scaler.scale(loss) returns is not used, and scaler.step divides by 65536.
 
     Lightning-AI/pytorch-lightning#4148
     """
@@ -154,7 +153,8 @@ def scaler_that_steps_unscaled_gradients(t: Training, *, mended: bool = False) -
 
     def backward(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
         loss = F.cross_entropy(model(x), y)
-        (scaler.scale(loss) if mended else loss).backward()
+        scaled = scaler.scale(loss)  # which is not made in place
+        (scaled if mended else loss).backward()
         return loss
 
     t.backward = backward
@@ -252,22 +252,6 @@ def train_mode_is_never_restored(t: Training, *, mended: bool = False) -> None:
         return before(model, x, y)
 
     t.backward = backward
-
-
-@held_out("cnn", "layers.*.norm", kinds="large_momentum|stale_statistics|moving_statistics")
-def momentum_of_keras_in_batch_norms(t: Training, *, mended: bool = False) -> Figure:
-    """Testing in eval gives 10 %: batch norms got Keras' momentum of 0.99, and small batches.
-
-    discuss.pytorch.org/t/what-does-model-eval-do-for-batchnorm-layer/7146
-    """
-    for module in t.model.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            module.momentum = 0.01 if mended else 0.99
-    t.change_batch(lambda step, x, y: (x[:4], y[:4]))
-    for group in t.optimizer.param_groups:
-        group["lr"] = 0.01
-    t.steps = 200
-    return errors_of(data.images)
 
 
 def _restart(t: Training) -> Callable[[], None]:

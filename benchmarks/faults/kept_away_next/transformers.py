@@ -33,10 +33,12 @@ class MultiHeadAttention(nn.Module):
     Args:
         mistake: Which line is wrong.
         heads: How many there are.
+        causal: Whether later tokens are hidden.
     """
 
-    def __init__(self, mistake: str = "", heads: int = 4) -> None:
+    def __init__(self, mistake: str = "", heads: int = 4, *, causal: bool = False) -> None:
         super().__init__()
+        self.causal = causal
         self.mistake, self.n_heads, self.head_dim = mistake, heads, 32 // heads
         self.q, self.k, self.v = nn.Linear(32, 32), nn.Linear(32, 32), nn.Linear(32, 32)
         self.linear = nn.Linear(32, 32)
@@ -48,12 +50,10 @@ class MultiHeadAttention(nn.Module):
         q, k, v = self._split(self.q(x)), self._split(self.k(x)), self._split(self.v(x))
         scores = q @ k.transpose(-2, -1)
         scores = scores / self.scale if self.mistake == "scale" else scores * self.scale
-        if self.mistake == "batch":
-            attention = F.softmax(scores, dim=0)
-        elif self.mistake == "queries":
-            attention = F.softmax(scores, dim=2)
-        else:
-            attention = F.softmax(scores, dim=-1)
+        if self.causal:
+            later = torch.ones(length, length, dtype=torch.bool).triu(1)
+            scores = scores.masked_fill(later, -math.inf)
+        attention = F.softmax(scores, dim=0 if self.mistake == "batch" else -1)
         values = attention @ v
         if self.mistake != "merge":
             values = values.permute(0, 2, 1, 3)
@@ -116,53 +116,32 @@ class Positions(nn.Module):
 
 
 class EncoderOfTokens(nn.Module):
-    """A classifier of sequences or of their tokens.
+    """A classifier of sequences by their last place.
 
     Args:
         layers: Its layers.
         positions: Adds places.
-        place: Which is read, or all.
-        classes: How many there are.
     """
 
-    def __init__(
-        self,
-        layers: Sequence[nn.Module],
-        positions: Positions | None = None,
-        place: int | slice = -1,
-        classes: int = 4,
-    ) -> None:
+    def __init__(self, layers: Sequence[nn.Module], positions: Positions | None = None) -> None:
         super().__init__()
-        self.place = place
         self.embedding = nn.Embedding(16, 32)
         self.position = positions or Positions()
         self.layers = nn.ModuleList(layers)
-        self.norm, self.classifier = nn.LayerNorm(32), nn.Linear(32, classes)
+        self.norm, self.classifier = nn.LayerNorm(32), nn.Linear(32, 4)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Logits of (batch, classes) or (batch, tokens, classes)."""
+        """Logits of (batch, 4)."""
         x = self.position(self.embedding(ids))
         for layer in self.layers:
             x = layer(x)
         x = self.norm(x)
-        return self.classifier(x[:, self.place])
+        return self.classifier(x[:, -1])
 
 
 def _classify(t: Training, net: nn.Module, batch: Batches = first) -> None:
     train(t, net, _of_tokens, batch, lr=3e-3)
     t.steps = 120
-
-
-def _reverse(t: Training, mistake: str) -> None:
-    """Has each token say which token is as far from the other end."""
-
-    def reversed_tokens(step: int) -> Batch:
-        ids, _ = first(step)
-        return ids, ids.flip(1)
-
-    net = EncoderOfTokens(_stack(mistake), place=slice(None), classes=16)
-    train(t, net, _of_tokens, reversed_tokens, lr=5e-3)
-    t.steps = 150
 
 
 def _of_tokens(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
@@ -180,34 +159,6 @@ def softmax_over_the_batch(t: Training, *, mended: bool = False) -> None:
     PetrochukM/PyTorch-NLP#2, jadore801120/attention-is-all-you-need-pytorch#52
     """
     _classify(t, EncoderOfTokens(_stack("" if mended else "batch")))
-
-
-@held_out("lstm", "layers.*.attn*", kinds="softmax_axis")
-def softmax_along_the_queries_of_a_ddpm(t: Training, *, mended: bool = False) -> None:
-    """The softmax of a DDPM's attention runs along the wrong one of two axes of one length.
-
-    labmlai/annotated_deep_learning_paper_implementations#146, nerminnuraydogan/vision-transformer#1
-    """
-    _reverse(t, "" if mended else "queries")
-
-
-@held_out("lstm", "layers.*.attn*", kinds="torn_view")
-def heads_merged_without_permute(t: Training, *, mended: bool = False) -> None:
-    """(batch, heads, tokens, size) is reshaped to (batch, tokens, all) as it is.
-
-    jsbaan/transformer-from-scratch#4, ajhalthor/Transformer-Neural-Network#1,
-    hackiey/QAnet-pytorch#2
-    """
-    _reverse(t, "" if mended else "merge")
-
-
-@held_out("lstm", "layers.*.attn*", kinds="torn_view")
-def heads_split_by_view_alone(t: Training, *, mended: bool = False) -> None:
-    """Q.view(batch, heads, -1, size) in place of view and permute.
-
-    bentrevett/pytorch-seq2seq#148
-    """
-    _reverse(t, "" if mended else "split")
 
 
 @held_out(
@@ -228,7 +179,7 @@ def x_plus_x(t: Training, *, mended: bool = False) -> None:
 
     kyegomez/BitNet#32
     """
-    _classify(t, EncoderOfTokens(_stack("", "" if mended else "doubled", count=4)))
+    _classify(t, EncoderOfTokens(_stack("", "" if mended else "doubled", count=6)))
 
 
 @held_out(
@@ -380,11 +331,20 @@ class BabyGPT(CharGPT):
     Args:
         masked: Whether later tokens are hidden.
         std: See `CharGPT`.
+        heads: The mistake in attention of several heads, "" for none; None for one head.
     """
 
-    def __init__(self, *, masked: bool = True, std: float | None = 0.02) -> None:
+    def __init__(
+        self, *, masked: bool = True, std: float | None = 0.02, heads: str | None = None
+    ) -> None:
         super().__init__(std=std)
-        self.layers = nn.ModuleList(Layer(Causal(masked=masked)) for _ in range(2))
+        made: list[nn.Module] = []
+        for _ in range(2):
+            if heads is None:
+                made.append(Layer(Causal(masked=masked)))
+            else:
+                made.append(Layer(MultiHeadAttention(heads, causal=True)))
+        self.layers = nn.ModuleList(made)
 
 
 def _of_the_last(fresh: Batches) -> Figure:
@@ -396,6 +356,39 @@ def _of_the_last(fresh: Batches) -> Figure:
             return float(F.cross_entropy(net(x)[:, -1], y[:, -1]))
 
     return figure
+
+
+def _write(t: Training, heads: str) -> Figure:
+    """Trains a language model, and asks for the token behind a text of twelve."""
+    fresh = t.batch
+    train(t, BabyGPT(heads=heads), _of_tokens, lr=3e-3)
+    t.steps = 200
+
+    def figure(net: nn.Module) -> float:
+        x, y = fresh(900)
+        with torch.no_grad():
+            return float(F.cross_entropy(net(x[:, :12])[:, -1], y[:, 11]))
+
+    return figure
+
+
+@held_out("gpt", "layers.*.attn*", kinds="torn_view")
+def heads_merged_without_permute(t: Training, *, mended: bool = False) -> Figure:
+    """(batch, heads, tokens, size) is reshaped to (batch, tokens, all) as it is.
+
+    jsbaan/transformer-from-scratch#4, ajhalthor/Transformer-Neural-Network#1,
+    hackiey/QAnet-pytorch#2
+    """
+    return _write(t, "" if mended else "merge")
+
+
+@held_out("gpt", "layers.*.attn*", kinds="torn_view")
+def heads_split_by_view_alone(t: Training, *, mended: bool = False) -> Figure:
+    """Q.view(batch, heads, -1, size) in place of view and permute.
+
+    bentrevett/pytorch-seq2seq#148
+    """
+    return _write(t, "" if mended else "split")
 
 
 @held_out("gpt", "tok", "lm_head", kinds="wild_start|wild_output|odd_start")
