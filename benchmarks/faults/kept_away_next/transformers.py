@@ -276,32 +276,6 @@ def padding_mask_of_what_is_kept(t: Training, *, mended: bool = False) -> None:
     _classify(t, TorchEncoder(padding="true" if mended else "kept"), padded)
 
 
-class CharGPT(nn.Module):
-    """A language model with attention of its own.
-
-    Args:
-        std: Of the embedding that is also the head's, None for that of nn.Embedding.
-        masked: Whether later tokens are hidden.
-    """
-
-    def __init__(self, *, std: float | None = 0.02, masked: bool = True) -> None:
-        super().__init__()
-        self.masked = masked
-        self.tok, self.pos = nn.Embedding(128, 32), nn.Embedding(32, 32)
-        self.layers = nn.ModuleList(_stack())
-        self.ln_f, self.lm_head = nn.LayerNorm(32), nn.Linear(32, 128, bias=False)
-        if std is not None:
-            nn.init.normal_(self.tok.weight, std=std)
-        self.lm_head.weight = self.tok.weight
-
-    def forward(self, ids: Tensor) -> Tensor:
-        """Logits of (batch, tokens, 128)."""
-        x = self.tok(ids) + self.pos(torch.arange(ids.size(1)))
-        for layer in self.layers:
-            x = layer(x)
-        return self.lm_head(self.ln_f(x))
-
-
 class Causal(nn.Module):
     """Causal attention of one head.
 
@@ -325,33 +299,45 @@ class Causal(nn.Module):
         return F.softmax(wei, dim=-1) @ self.value(x)
 
 
-class BabyGPT(CharGPT):
-    """The language model with causal attention.
+class BabyGPT(nn.Module):
+    """A language model of two layers.
 
     Args:
         masked: Whether later tokens are hidden.
-        std: See `CharGPT`.
+        tied: The deviation of an embedding that is also the head's; None if it is not.
         heads: The mistake in attention of several heads, "" for none; None for one head.
     """
 
     def __init__(
-        self, *, masked: bool = True, std: float | None = 0.02, heads: str | None = None
+        self, *, masked: bool = True, tied: float | None = None, heads: str | None = None
     ) -> None:
-        super().__init__(std=std)
+        super().__init__()
         made: list[nn.Module] = []
         for _ in range(2):
             if heads is None:
                 made.append(Layer(Causal(masked=masked)))
             else:
                 made.append(Layer(MultiHeadAttention(heads, causal=True)))
+        self.tok, self.pos = nn.Embedding(128, 32), nn.Embedding(32, 32)
         self.layers = nn.ModuleList(made)
+        self.ln_f, self.lm_head = nn.LayerNorm(32), nn.Linear(32, 128, bias=False)
+        if tied is not None:
+            nn.init.normal_(self.tok.weight, std=tied)
+            self.lm_head.weight = self.tok.weight
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Logits of (batch, tokens, 128)."""
+        x = self.tok(ids) + self.pos(torch.arange(ids.size(1)))
+        for layer in self.layers:
+            x = layer(x)
+        return self.lm_head(self.ln_f(x))
 
 
 def _of_the_last(fresh: Batches) -> Figure:
     """The loss of the last token, which alone counts when text is generated."""
 
     def figure(net: nn.Module) -> float:
-        x, y = fresh(900)
+        x, y = (torch.cat(parts) for parts in zip(*map(fresh, range(900, 916)), strict=True))
         with torch.no_grad():
             return float(F.cross_entropy(net(x)[:, -1], y[:, -1]))
 
@@ -359,15 +345,16 @@ def _of_the_last(fresh: Batches) -> Figure:
 
 
 def _write(t: Training, heads: str) -> Figure:
-    """Trains a language model, and asks for the token behind a text of twelve."""
+    """Trains a language model, and asks for the token behind texts of twelve and padding."""
     fresh = t.batch
-    train(t, BabyGPT(heads=heads), _of_tokens, lr=3e-3)
+    train(t, BabyGPT(heads=heads), _of_tokens, lr=1e-2)
     t.steps = 200
 
     def figure(net: nn.Module) -> float:
-        x, y = fresh(900)
+        x, y = (torch.cat(parts) for parts in zip(*map(fresh, range(900, 916)), strict=True))
         with torch.no_grad():
-            return float(F.cross_entropy(net(x[:, :12])[:, -1], y[:, 11]))
+            made = net(x.masked_fill(torch.arange(32) >= 12, 0))
+            return float(F.cross_entropy(made[:, 11], y[:, 11]))
 
     return figure
 
@@ -397,7 +384,8 @@ def tied_to_an_embedding_of_deviation_1(t: Training, *, mended: bool = False) ->
 
     pytorch/pytorch#3121, karpathy/build-nanogpt#18
     """
-    train(t, BabyGPT(std=0.02 if mended else None), _of_tokens, lr=3e-3)
+    train(t, BabyGPT(tied=0.02 if mended else 1.0), _of_tokens, lr=3e-3)
+    t.steps = 40
 
 
 @held_out("gpt", "layers.*.attn*", kinds="missing_mask|trivial_loss")
@@ -407,7 +395,7 @@ def decoder_without_a_mask(t: Training, *, mended: bool = False) -> Figure:
     alex-matton/causal-transformer-decoder#1, facebookresearch/xformers#103
     """
     fresh = t.batch
-    train(t, BabyGPT(masked=mended), _of_tokens, lr=3e-3)
+    train(t, BabyGPT(masked=mended), _of_tokens, lr=1e-2)
     t.steps = 200
     return _of_the_last(fresh)
 
@@ -419,7 +407,7 @@ def labels_that_are_the_inputs(t: Training, *, mended: bool = False) -> Figure:
     huggingface/transformers#27517, huggingface/transformers#404
     """
     fresh = t.batch
-    train(t, BabyGPT(), _of_tokens, lr=3e-3)
+    train(t, BabyGPT(), _of_tokens, lr=1e-2)
     if not mended:
         t.change_batch(lambda step, x, _: (x, x))
     return _of_the_last(fresh)
@@ -438,7 +426,7 @@ def padding_counts_in_the_loss(t: Training, *, mended: bool = False) -> Figure:
         hidden = torch.arange(32) >= 3
         return x.masked_fill(hidden, 0), y.masked_fill(hidden, -100 if mended else 0)
 
-    train(t, BabyGPT(), _of_tokens, padded, lr=3e-3)
+    train(t, BabyGPT(), _of_tokens, padded, lr=1e-2)
 
     def figure(net: nn.Module) -> float:
         x, y = padded(900)
