@@ -78,3 +78,8 @@ def test_a_mistake_hurts_and_its_twin_learns(faults):
     mended, figure = program.outcome(fault, mended=True)
     assert mended < 0.2 < 1 < faulty
     assert figure != figure  # its author has none
+
+
+def test_mistakes_that_are_certain_are_faults(faults):
+    program = importlib.import_module("benchmarks.faults.kept_away_next.__main__")
+    assert {fault.name for fault in faults} > program.CERTAIN
