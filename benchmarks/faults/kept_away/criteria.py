@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from benchmarks.faults import data
 from benchmarks.faults.data import Batch
 from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away_next.classifiers import HousePrices, LeNet, returns
-from benchmarks.faults.kept_away_next.data_feeding import Segmenter, masks
-from benchmarks.faults.kept_away_next.own import Figure, errors_of, normal, seeded, train
+from benchmarks.faults.kept_away.classifiers import HousePrices, LeNet, returns
+from benchmarks.faults.kept_away.data_feeding import Segmenter, masks
+from benchmarks.faults.kept_away.own import Figure, errors_of, normal, seeded, train
 from benchmarks.faults.training import Training
 
 

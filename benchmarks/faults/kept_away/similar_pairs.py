@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from benchmarks.faults.data import Batch
 from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away_next.own import Figure, normal, seeded, train
+from benchmarks.faults.kept_away.own import Figure, normal, seeded, train
 from benchmarks.faults.training import Training
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from benchmarks.faults import data
 from benchmarks.faults.data import Batch
 from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away_next.own import Figure, normal, seeded, train
+from benchmarks.faults.kept_away.own import Figure, normal, seeded, train
 from benchmarks.faults.training import Training, _trained
 
 Game = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]

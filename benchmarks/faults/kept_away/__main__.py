@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-from benchmarks.faults import kept_away_next
+from benchmarks.faults import kept_away
 from benchmarks.faults.fault import FAULTS, Fault
 from benchmarks.faults.tasks import build
 from benchmarks.faults.training import run
 
-__all__ = ["kept_away_next", "main"]
+__all__ = ["kept_away", "main"]
 
 FACTOR = 1.2
 """How many times as bad a training has to be as its twin, to be hurt."""

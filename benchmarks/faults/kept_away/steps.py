@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from benchmarks.faults import data
 from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away_next.classifiers import HousePrices, returns
+from benchmarks.faults.kept_away.classifiers import HousePrices, returns
 from benchmarks.faults.training import Training
 
 
