@@ -36,6 +36,7 @@ class Board:
         in_regions: Sites left out of compiled code, which stands for several modules there.
         is_open: True while a forward runs that will leave results of compiled code at its end.
         is_within: True if the code around the model is compiled with it.
+        begun: By the keys of graphs of ours, references to the compilations that met them last.
         making: A reference to the compilation that is under way, or was last, and its graph.
     """
 
@@ -51,6 +52,7 @@ class Board:
         self.in_regions: set[str] = set()
         self.is_open = self.is_within = False
         self.making: tuple[Callable[[], Any], Trace] | None = None
+        self.begun: dict[str, Callable[[], Any]] = {}
         self._reductions: dict[Any, Any] = {}
         BOARDS[self.key] = self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Callable
 from typing import Any, Literal
@@ -45,22 +46,35 @@ NO_SPANS = (
 )
 """The reason why a span is empty in compiled code."""
 
+SPLIT = (
+    "the compiler split the code between this call and those after it: read its gradient without "
+    "compiling"
+)
+"""The reason why gradients are not read where what follows is compiled apart."""
+
 _ROOM = 4
 """The size of a new carrier, in numbers for each due reading of a gradient."""
 
 
-Here = tuple[Board, str, bool]
-"""The board, its key, and whether the code around the model is compiled with it."""
+Here = tuple[Board, str, bool, str]
+"""The board, its key, whether the code around the model is compiled with it, the graph's key."""
+
+Values = tuple[tuple[Any, Pick, str], ...]
+"""Values, the pick of each, and the key of its reader."""
+
+_GRAPHS = itertools.count()
 
 
 def here_on(board: Board) -> Callable[[], Here]:
-    """A function for the begin of compiled code, whose result its probes are given.
+    """A function for the begin of the compiled code of a graph, whose result its probes are given.
 
     What they were to look up themselves, the compiler would check for each of them at each call.
     """
+    graph = f"graph{next(_GRAPHS)}"
 
     def here() -> Here:
-        return board, board.key, board.is_within
+        _begin(board.key, graph)
+        return board, board.key, board.is_within, graph
 
     return here
 
@@ -76,10 +90,10 @@ def read_value(
     x = value if pick is None and type(value) is Tensor else find_tensor(value, pick)
     if x is None:
         return value
-    board, key, is_within = here
+    board, key, is_within, _ = here
     trace, where = _trace_here(key, is_within)
     if not where:
-        name, one = f"{trace}_parts", (reader, read(x, trace, reader))
+        name, one = f"{trace}_parts", ((reader,), read([x], trace, (reader,)))
         held = getattr(board, name)
         if held is None:
             setattr(board, name, [one])
@@ -87,10 +101,54 @@ def read_value(
             held.append(one)
     elif where == CHECKPOINT:
         name, _ = _carrier_at(key, trace, x.device, room)
-        read_within(x, getattr(board, name), trace, reader)
+        read_within([x], getattr(board, name), trace, (reader,))
     else:
-        _note(trace, reader, f"compiled code cannot return a statistic from {where}")
+        _note(trace, (reader,), f"compiled code cannot return a statistic from {where}")
     return value
+
+
+def read_values(here: Here, values: Values, room: int) -> None:
+    """Reads the tensors of some values at once."""
+    tensors, readers, others = _of_one_device(values)
+    if others:
+        read_values(here, others, room)
+    if not tensors:
+        return
+    board, key, is_within, _ = here
+    trace, where = _trace_here(key, is_within)
+    if not where:
+        _keep(board, f"{trace}_parts", (readers, read(tensors, trace, readers)))
+    elif where == CHECKPOINT:
+        name, _ = _carrier_at(key, trace, tensors[0].device, room)
+        read_within(tensors, getattr(board, name), trace, readers)
+    else:
+        _note(trace, readers, f"compiled code cannot return a statistic from {where}")
+
+
+def read_gradients(here: Here, values: Values, room: int) -> None:
+    """Reads the gradients of some new values, of which nothing is changed in place."""
+    tensors, readers, others = _of_one_device(values)
+    if others:
+        read_gradients(here, others, room)
+    if not (tensors and is_grad_enabled()):
+        return
+    board, key, is_within, graph = here
+    trace, where = _trace_here(key, is_within)
+    if where and where != CHECKPOINT:
+        _note(trace, readers, f"compiled code cannot return a statistic from {where}")
+        return
+    if not _has_begun(key, graph):
+        _note(trace, readers, SPLIT)
+        return
+    name, index = _carrier_at(key, trace, tensors[0].device, room)
+    carrier, within = getattr(board, name), bool(where)
+    tickets = [watch(tensors, None, carrier, index, trace, readers, within, False)]
+    for name, other in _other_carriers(key, trace, readers, index):
+        carrier = getattr(board, name)
+        tickets.append(watch(tensors, None, carrier, other, trace, readers, within, False))
+    if not where:
+        for ticket in tickets:
+            _keep(board, f"{trace}_tickets", ticket)
 
 
 def read_gradient(
@@ -115,14 +173,14 @@ def read_result(
     here: Here, value: Any, given: Any, aliasing: Aliasing, pick: Pick, reader: str, room: int
 ) -> Any:
     """Reads a call with its result, which is returned."""
-    board, key, is_within = here
+    board, key, is_within, _ = here
     call = given if isinstance(given, Call) else Call((given,), {})
     trace, where = _trace_here(key, is_within)
     if where:
-        _note(trace, reader, f"compiled code cannot return the statistic of a call from {where}")
+        _note(trace, (reader,), f"compiled code cannot return the statistic of a call from {where}")
     else:
         states = read_call(call.args, call.kwargs, call.function, value, trace, reader)
-        _keep(board, f"{trace}_parts", (reader, states))
+        _keep(board, f"{trace}_parts", ((reader,), states))
     return value
 
 
@@ -130,9 +188,9 @@ def read_span(
     here: Here, value: Any, given: Any, aliasing: Aliasing, pick: Pick, reader: str, room: int
 ) -> Any:
     """The value, with a note that spans are not read."""
-    _, key, is_within = here
+    _, key, is_within, _ = here
     trace, _ = _trace_here(key, is_within)
-    _note(trace, reader, NO_SPANS)
+    _note(trace, (reader,), NO_SPANS)
     return value
 
 
@@ -155,36 +213,51 @@ def _watched(
     here: Here, value: Any, y: Tensor, x: Tensor | None, aliasing: Aliasing, reader: str, room: int
 ) -> Any:
     """``value``, with the gradient of its ``y`` read, beside ``x`` if that is given."""
-    board, key, is_within = here
+    board, key, is_within, _ = here
     trace, where = _trace_here(key, is_within)
     if value is not y or isinstance(y, Parameter):
         why = _why_not(value, y, aliasing)
         if why:
-            _note(trace, reader, why)
+            _note(trace, (reader,), why)
             return value
     if not (y.requires_grad and is_grad_enabled()):
         return value
     if where and where != CHECKPOINT:
-        _note(trace, reader, f"compiled code cannot return a statistic from {where}")
+        _note(trace, (reader,), f"compiled code cannot return a statistic from {where}")
         return value
     # For an input, a view: changing it in place reaches all other names of the input. A hook on
     # the input itself would see the gradient of its other uses, too.
     alias = y
     if aliasing not in _SHARED:
         alias = alias_of(y) if aliasing == "given" else apart(y)
-    in_checkpoint, drops = bool(where), aliasing == "dropout's"
+    readers, in_checkpoint, drops = (reader,), bool(where), aliasing == "dropout's"
     name, index = _carrier_at(key, trace, y.device, room)
-    ticket = watch(alias, x, getattr(board, name), index, trace, reader, in_checkpoint, drops)
+    ticket = watch([alias], x, getattr(board, name), index, trace, readers, in_checkpoint, drops)
     tickets = [ticket]
-    for name, other in _other_carriers(key, trace, reader, index):
+    for name, other in _other_carriers(key, trace, readers, index):
         carrier = getattr(board, name)
-        tickets.append(watch(alias, x, carrier, other, trace, reader, in_checkpoint, drops))
+        tickets.append(watch([alias], x, carrier, other, trace, readers, in_checkpoint, drops))
     if not where:
         for ticket in tickets:
             _keep(board, f"{trace}_tickets", ticket)
     if aliasing in _SHARED:
         return value
     return alias if value is y else replace_tensor(value, y, alias)
+
+
+def _of_one_device(values: Values) -> tuple[list[Tensor], tuple[str, ...], Values]:
+    """The tensors of values on the device of the first, their readers, and the other values."""
+    tensors, readers, others = [], [], []
+    for value, pick, reader in values:
+        x = value if pick is None and type(value) is Tensor else find_tensor(value, pick)
+        if x is None:
+            continue
+        if tensors and x.device != tensors[0].device:
+            others.append((value, pick, reader))
+        else:
+            tensors.append(x)
+            readers.append(reader)
+    return tensors, tuple(readers), tuple(others)
 
 
 def _why_not(value: Any, y: Tensor, aliasing: Aliasing) -> str:
@@ -258,10 +331,12 @@ def _carrier_at(board: str, trace: str, device: torch.device, room: int) -> tupl
 
 
 @constant_when_compiled
-def _other_carriers(board: str, trace: str, reader: str, index: int) -> tuple[tuple[str, int], ...]:
-    """The carriers of a reader's states that had no room in the given one."""
+def _other_carriers(
+    board: str, trace: str, readers: tuple[str, ...], index: int
+) -> tuple[tuple[str, int], ...]:
+    """The carriers of states of readers that had no room in the given one."""
     found = TRACES[trace]
-    rooms = (room.tensor for entry, room in found.rooms.items() if entry.reader == reader)
+    rooms = (room.tensor for entry, room in found.rooms.items() if entry.reader in readers)
     others = [other for other in dict.fromkeys(rooms) if other != index]
     return tuple((_put(board, found, other), other) for other in others)
 
@@ -290,9 +365,22 @@ def _place_left(board: str, trace: str) -> str:
 
 
 @constant_when_compiled
-def _note(trace: str, reader: str, why: str) -> bool:
-    TRACES[trace].notes[reader] = why
+def _note(trace: str, readers: tuple[str, ...], why: str) -> bool:
+    TRACES[trace].notes |= dict.fromkeys(readers, why)
     return True
+
+
+@constant_when_compiled
+def _begin(board: str, graph: str) -> bool:
+    BOARDS[board].begun[graph] = weakref.ref(TracingContext.get())
+    return True
+
+
+@constant_when_compiled
+def _has_begun(board: str, graph: str) -> bool:
+    """True if the compiler is still making the graph in which this one of ours has begun."""
+    begun = BOARDS[board].begun.get(graph)
+    return begun is not None and begun() is TracingContext.get()
 
 
 def _put(board: str, trace: Trace, index: int) -> str:

@@ -59,9 +59,9 @@ PartOf = Callable[[Tensor, Any, tuple[Any, ...]], Tensor | None]
 
 
 @one_operation
-def read(x: Tensor, trace: str, reader: str) -> list[Tensor]:
-    """The states of a value: a vector of what is packed, and the tensors of what is not."""
-    return _read(x, TRACES[trace], READERS[reader])
+def read(tensors: list[Tensor], trace: str, readers: tuple[str, ...]) -> list[Tensor]:
+    """The states of values of one device: a vector of what is packed, then the other tensors."""
+    return _read(tensors, TRACES[trace], readers)
 
 
 @one_operation
@@ -81,59 +81,69 @@ def read_call(
 
 
 @one_operation
-def read_within(x: Tensor, carrier: Tensor, trace: str, reader: str) -> None:
+def read_within(
+    tensors: list[Tensor], carrier: Tensor, trace: str, readers: tuple[str, ...]
+) -> None:
     """The same in an activation checkpoint, which can return statistics by the carrier alone."""
     found = TRACES[trace]
-    found.within[reader] = None
-    _box_of(carrier, found).read[reader] = _read(x, found, READERS[reader])
+    found.within[readers] = None
+    _box_of(carrier, found).read[readers] = _read(tensors, found, readers)
 
 
 @one_operation
 def watch(
-    y: Tensor,
+    tensors: list[Tensor],
     x: Tensor | None,
     carrier: Tensor,
     index: int,
     trace: str,
-    reader: str,
+    readers: tuple[str, ...],
     is_within: bool,
     is_of_dropout: bool,
 ) -> Tensor:
-    """Reads the gradient of all uses of a tensor; returns a ticket, which the graph has to return.
+    """Reads gradients of all uses of tensors; returns a ticket, which the graph has to return.
 
     Args:
-        y: The tensor; it stays as it is, and so does its place in autograd's graph. A view would
-            leave that place when it is changed in place: see `apart`.
-        x: The input of the call that made it, for statistics of both.
+        tensors: The tensors; they stay as they are, and so do their places in autograd's graph. A
+            view would leave that place when it is changed in place: see `apart`.
+        x: The input of the call that made the only one, for statistics of both.
         carrier: The tensor whose gradient will be the statistics.
         index: The carrier's number.
         trace: The graph's key.
-        reader: The key of the reductions.
+        readers: The keys of their reductions.
         is_within: True if this is in an activation checkpoint.
-        is_of_dropout: True if a dropout returned it.
+        is_of_dropout: True if a dropout returned them.
     """
-    found, reading = TRACES[trace], READERS[reader]
-    is_traced = detect_fake_mode((y, carrier)) is not None
-    if is_traced and not any(entry in found.rooms for entry in reading.entries()):
-        # Only the kinds are used: the compiler drops the arithmetic. It would keep a collective, on
-        # those ranks alone that have no state of it.
-        stand_ins = _states(found, reading, y.detach(), x, part_of=like_part_of)
-        for entry, state in stand_ins.items():
-            if not has_fixed_shape(reading.groups[entry.group][0]) and any(
-                map(is_left_open, state)
-            ):
-                found.refuse(entry, ValueError(_OPEN))
-            else:
-                found.give_room(entry, index)
-    entries = [e for e in reading.entries() if e in found.rooms and found.rooms[e].tensor == index]
-    if not is_traced:  # a backend that runs the graph as it stands
+    found = TRACES[trace]
+    is_traced = detect_fake_mode((*tensors, carrier)) is not None
+    box = _box_of(carrier, found) if is_traced else None
+    for y, key in zip(tensors, readers, strict=True):
+        reading = READERS[key]
+        if is_traced and not any(entry in found.rooms for entry in reading.entries()):
+            _give_rooms(found, reading, y, x, index)
+        rooms = ((entry, found.rooms.get(entry)) for entry in reading.entries())
+        entries = [entry for entry, room in rooms if room is not None and room.tensor == index]
         if entries and y.requires_grad:
-            _hang(y, functools.partial(fold_gradient, _groups(reading, entries, x)), is_of_dropout)
+            if box is None:  # a backend that runs the graph as it stands
+                take = functools.partial(fold_gradient, _groups(reading, entries, x))
+            else:
+                take = functools.partial(box.take, reading, entries, x)
+            _hang(y, take, is_of_dropout)
+    if box is None:
         return carrier.detach()[0]
-    box = _box_of(carrier, found)
-    if entries and y.requires_grad:
-        _hang(y, functools.partial(box.take, reading, entries, x), is_of_dropout)
     return box.ticket(carrier, index, is_kept=is_within)
+
+
+def _give_rooms(trace: Trace, reader: Reader, y: Tensor, x: Tensor | None, index: int) -> None:
+    """Gives the states of a tensor's gradient their rooms, by those of the tensor itself."""
+    # Only the kinds are used: the compiler drops the arithmetic. It would keep a collective, on
+    # those ranks alone that have no state of it.
+    stand_ins = _states(trace, reader, y.detach(), x, part_of=like_part_of)
+    for entry, state in stand_ins.items():
+        if not has_fixed_shape(reader.groups[entry.group][0]) and any(map(is_left_open, state)):
+            trace.refuse(entry, ValueError(_OPEN))
+        else:
+            trace.give_room(entry, index)
 
 
 @one_operation
@@ -155,14 +165,15 @@ def leave(parts: list[Part], carriers: list[Tensor], trace: str, behind: int) ->
     found = TRACES[trace]
     earlier = found.values if behind else {}
     have_left = {entry.reader for entry in earlier}
-    held = {key: part for c in carriers for key, part in _box_of(c, found).read.items()}
-    within = [r for r in found.within if r in held and r not in have_left]
-    left, rooms = found.arranged([*parts, *((reader, held[reader]) for reader in within)])
+    held = {keys: part for c in carriers for keys, part in _box_of(c, found).read.items()}
+    within = [keys for keys in found.within if keys in held and have_left.isdisjoint(keys)]
+    left, rooms = found.arranged([*parts, *((keys, held[keys]) for keys in within)])
     found.lost = {
         entry
-        for reader in found.within
-        if reader not in held
-        for entry in READERS[reader].entries()
+        for keys in found.within
+        if keys not in held
+        for key in keys
+        for entry in READERS[key].entries()
     }
     moved = {e: room._replace(tensor=room.tensor + behind) for e, room in rooms.items()}
     found.values = {**earlier, **moved}
@@ -197,7 +208,7 @@ class _Box:
     """The statistics of one run of a graph for a carrier, found by the tensor that stands for it.
 
     Attributes:
-        read: The states of values that checkpoints read, by reader.
+        read: The states of values that checkpoints read, by their readers.
         states: The states of gradients that hooks measured.
         kept: The ticket, where a checkpoint cannot return it. It leads back here, along autograd's
             graph, which Python's garbage collector does not see: so it is not kept longer.
@@ -205,7 +216,7 @@ class _Box:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.read: dict[str, list[Tensor]] = {}
+        self.read: dict[tuple[str, ...], list[Tensor]] = {}
         self.states: dict[Entry, State] = {}
         self.kept: Tensor | None = None
         self._issued: Callable[[], Tensor | None] = _nothing
@@ -305,8 +316,11 @@ def _groups(reader: Reader, entries: Sequence[Entry], x: Tensor | None) -> tuple
     return groups if x is None else tuple((WithInput(r, x), slots) for r, slots in groups)
 
 
-def _read(x: Tensor, trace: Trace, reader: Reader) -> list[Tensor]:
-    return trace.packed(_states(trace, reader, x.detach(), None), x.device)
+def _read(tensors: list[Tensor], trace: Trace, readers: Sequence[str]) -> list[Tensor]:
+    states: dict[Entry, State] = {}
+    for x, key in zip(tensors, readers, strict=True):
+        states |= _states(trace, READERS[key], x.detach(), None)
+    return trace.packed(states, tensors[0].device)
 
 
 def _states(

@@ -64,8 +64,8 @@ READERS: weakref.WeakValueDictionary[str, Reader] = weakref.WeakValueDictionary(
 TRACES: weakref.WeakValueDictionary[str, Trace] = weakref.WeakValueDictionary()
 """By their keys, which are constants in compiled code and need no guards."""
 
-Part = tuple[str, list[Tensor]]
-"""A reader's key and its states: a vector of the packed ones, then the tensors of the others."""
+Part = tuple[tuple[str, ...], list[Tensor]]
+"""Keys of readers and their states: a vector of the packed ones, then the tensors of the others."""
 
 
 class Reader:
@@ -112,7 +112,7 @@ class Trace:
         kinds: The kinds of each state, once it was measured.
         refused: The errors of reductions that cannot be measured in it.
         notes: The reasons why readers may get nothing.
-        within: The readers in activation checkpoints.
+        within: The readers in activation checkpoints, those that read at once together.
         values: The position of each state of a value in the results of a forward.
         carriers: The device and the size of each carrier.
         rooms: The position of each state of a gradient in the carriers' gradients.
@@ -133,7 +133,7 @@ class Trace:
     kinds: dict[Entry, tuple[Kind, ...]] = field(default_factory=dict)
     refused: dict[Entry, Exception] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
-    within: dict[str, None] = field(default_factory=dict)
+    within: dict[tuple[str, ...], None] = field(default_factory=dict)
     values: dict[Entry, Room] = field(default_factory=dict)
     carriers: list[tuple[int, torch.device]] = field(default_factory=list)
     rooms: dict[Entry, Room] = field(default_factory=dict)
@@ -159,7 +159,7 @@ class Trace:
         self.kinds.pop(entry, None)
 
     def packed(self, states: Mapping[Entry, State], device: torch.device) -> list[Tensor]:
-        """The states of a reader in the form that the graph returns."""
+        """The states of readers that read at once, in the form that the graph returns."""
         small = [s for entry, s in states.items() if self._is_packed(entry)]
         own = [part for e, s in states.items() if not self._is_packed(e) for part in s]
         return [pack(small, device), *own]
@@ -173,8 +173,8 @@ class Trace:
         where = {device: i for i, device in enumerate(vectors)}
         tensors = [v[0] if len(v) == 1 else torch.cat(v) for v in vectors.values()]
         rooms: dict[Entry, Room] = {}
-        for reader, (vector, *own) in parts:
-            for entry in READERS[reader].entries():
+        for readers, (vector, *own) in parts:
+            for entry in (e for key in readers for e in READERS[key].entries()):
                 if entry not in self.kinds:
                     continue
                 kinds = self.kinds[entry]

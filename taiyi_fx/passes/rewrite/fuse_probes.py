@@ -22,7 +22,8 @@ def fuse_probes(graph: fx.Graph, context: Context) -> fx.Graph:
 
     Values may move across nodes that cannot have changed the tensor. Gradients move only along
     an edge that is the tensor's sole use: there both sides see the same gradient. The meta of each
-    probe says if nothing can change its value later, and if the graph may return its value.
+    probe says if nothing can change its value later, in the graph or at all, and if the graph may
+    return its value.
     """
     by_source: dict[fx.Node, list[fx.Node]] = defaultdict(list)
     for node in graph.nodes:
@@ -34,6 +35,7 @@ def fuse_probes(graph: fx.Graph, context: Context) -> fx.Graph:
         changes = memory.changes_of(source)
         for probe in probes:
             is_last = all(at < memory.order[probe] for at in changes)
+            probe.meta["is_last"] = is_last
             probe.meta["stays"] = is_last and not memory.is_known_outside(source)
             probe.meta["is_returned"] = memory.is_returned(source)
         is_new = makes_new(source, memory.modules)

@@ -5,7 +5,14 @@ import torch
 from torch import nn
 
 from taiyi_fx.passes.probes.board import Board
-from taiyi_fx.passes.probes.compiled import READ_BY, end_forward, here_on, room_of
+from taiyi_fx.passes.probes.compiled import (
+    READ_BY,
+    end_forward,
+    here_on,
+    read_gradients,
+    read_values,
+    room_of,
+)
 from taiyi_fx.passes.probes.compiling import take_operations
 from taiyi_fx.passes.probes.probe import Probe
 from tests.passes.probes.given import slot_of
@@ -97,6 +104,50 @@ def test_the_compiler_interprets_few_instructions_for_each_probe(monkeypatch):
     take_operations()
     monkeypatch.setattr(InstructionTranslatorBase, "step", counted)
     assert interpreted(7) - interpreted(2) < 5 * 310
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # the compiler's own, after a split
+def test_gradients_are_not_read_in_another_graph_than_the_one_in_which_their_tensors_were_made():
+    board = Board()
+    first, second = (slot_of("output_grad", board=board) for _ in range(2))
+    keys = [Probe("fc.output", [slot], board).steps()[0][-1] for slot in (first, second)]
+    here, room = here_on(board), room_of(2)
+
+    def run(x):
+        at, y = here(), x * 2
+        read_gradients(at, ((y, None, keys[0]),), room)
+        torch._dynamo.graph_break()
+        read_gradients(at, ((y, None, keys[1]),), room)
+        end_forward(board)
+        return y * 3
+
+    take_operations()
+    x = torch.ones(2, requires_grad=True)
+    torch.compile(run, backend="aot_eager")(x).sum().backward()
+    board.take_left()
+    board.measure()
+    assert torch.equal(x.grad, torch.full((2,), 6.0))
+    assert second.state is None
+    assert "the compiler split the code" in second.note
+
+
+def test_values_of_several_devices_are_read_on_each():
+    board = Board()
+    slots = [slot_of(board=board) for _ in range(3)]
+    keys = [Probe("fc.output", [slot], board).steps()[0][-1] for slot in slots]
+    here = here_on(board)
+
+    def run(x, y):
+        values = ((x * 2, None, keys[0]), (y * 2, None, keys[1]), (x * 3, None, keys[2]))
+        read_values(here(), values, room_of(0))
+        end_forward(board)
+        return x * 2
+
+    take_operations()
+    x, y = torch.tensor([3.0, 4.0]), torch.ones(2, device="meta")
+    torch.compile(run, backend="aot_eager", fullgraph=True)(x, y)
+    (trace,) = board.traces
+    assert [slot.device.type for slot in getattr(board, trace.place)] == ["meta", "cpu"]
 
 
 def test_steps_are_constants():

@@ -9,8 +9,8 @@ from tests.passes.probes.test_traces import CPU, begun
 
 def test_a_value_is_read_into_a_vector_and_left():
     trace, (reader,), (slot,) = begun(Norm())
-    part = read(torch.tensor([3.0, 4.0]), trace.key, reader.key)
-    left = leave([(reader.key, part)], [], trace.key, 0)
+    part = read([torch.tensor([3.0, 4.0])], trace.key, (reader.key,))
+    left = leave([((reader.key,), part)], [], trace.key, 0)
     assert left[0].tolist() == [5]
     trace.unpack(None, left)
     trace.held.settle()
@@ -27,7 +27,7 @@ def test_a_gradient_is_read_by_a_hook_and_the_graph_stays_as_it_is():
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     y = x * 2
     node = y.grad_fn
-    ticket = watch(y, None, carrier, index, trace.key, reader.key, False, False)
+    ticket = watch([y], None, carrier, index, trace.key, (reader.key,), False, False)
     assert y.grad_fn is node
     (y * torch.tensor([3.0, 4.0])).sum().backward()
     assert slot.state[0] == 5
@@ -60,8 +60,8 @@ def test_a_measure_that_fails_ends_nothing_and_is_told():
     trace, (reader,), (slot,) = begun(Norm())
     trace.kinds.clear()
     reader.groups = ((Fails(), (slot,)),)
-    part = read(torch.ones(1), trace.key, reader.key)
-    trace.unpack(None, leave([(reader.key, part)], [], trace.key, 0))
+    part = read([torch.ones(1)], trace.key, (reader.key,))
+    trace.unpack(None, leave([((reader.key,), part)], [], trace.key, 0))
     assert str(slot.failure) == "mine"
 
 
@@ -79,5 +79,5 @@ def test_a_merge_is_checked_once_a_graph_and_again_where_a_state_is_of_another_k
     for kinds in ({}, {entry: (((3,), torch.float32),)}):
         Counts.merges, trace.kinds = 0, kinds
         for _ in range(3):
-            read(torch.ones(2), trace.key, reader.key)
+            read([torch.ones(2)], trace.key, (reader.key,))
         assert Counts.merges == 1

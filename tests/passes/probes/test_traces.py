@@ -24,7 +24,7 @@ def begun(*reductions):
 
 def left_of(trace, readers, slots, x):
     parts = [
-        (r.key, trace.packed({r.entries()[0]: s.reading.reduction.measure(x)}, CPU))
+        ((r.key,), trace.packed({r.entries()[0]: s.reading.reduction.measure(x)}, CPU))
         for r, s in zip(readers, slots, strict=True)
     ]
     left, trace.values = trace.arranged(parts)

@@ -2,17 +2,24 @@
 
 import torch
 from torch import nn
+from torch._guards import TracingContext, tracing
 
 from taiyi_fx.passes.capture.captured import TraceTargets
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.ir import Reading, Site, Target
-from taiyi_fx.passes.probes.compiled import end_forward, read_gradient, read_value
+from taiyi_fx.passes.probes.compiled import (
+    end_forward,
+    read_gradient,
+    read_gradients,
+    read_value,
+    read_values,
+)
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.emit import emit
 from taiyi_fx.passes.rewrite.insert_probes import insert_probes, is_probe
 from taiyi_fx.passes.rewrite.lower_probes import lower_probes
-from taiyi_fx.passes.rewrite.pipeline import run_passes
+from taiyi_fx.passes.rewrite.pipeline import SPECIALIZE, probe_graph, run_passes
 from taiyi_fx.reductions import Norm
 
 PORTS = ("input", "output", "output_grad")
@@ -35,10 +42,54 @@ def test_a_lowered_probe_is_a_call_of_constants():
     graph, table = lowered(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)))
     assert not any(is_probe(node) for node in graph.nodes)
     here, *calls = [n for n in graph.nodes if n.op == "call_function"]
-    assert here.target() == (table.board, table.board.key, False)
+    with tracing(TracingContext(None)):
+        assert here.target()[:3] == (table.board, table.board.key, False)
     assert [n.target for n in calls] == [read_value, read_value, read_gradient] * 2
     assert all(n.args[0] is here for n in calls)
     assert {type(c) for n in calls for c in constants_in(n.args[2:])} == {str, int, type(None)}
+
+
+def calls_for(model, *, names):
+    readings = frozenset(Reading(Site(port), Norm()) for port in PORTS)
+    table = SlotTable({name: Target(name, readings) for name in names})
+    (captured, *_) = trace(model, TraceTargets(names)).graphs[""]
+    due = frozenset((name, reading) for name in names for reading in readings)
+    probed = probe_graph(captured.graph, Context(model, table))
+    graph = run_passes(SPECIALIZE, probed, Context(model, table, due=due, is_compiled=True))
+    plural = (read_values, read_gradients)
+    calls = [node for node in graph.nodes if node.target in (*plural, read_value, read_gradient)]
+    return [(n.target, len(n.args[1]) if n.target in plural else 1) for n in calls]
+
+
+def test_what_nothing_changes_is_read_with_what_follows_it():
+    model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(4)))
+    calls = calls_for(model, names=["0", "1", "2", "3"])
+    # The last output goes to the caller, who may change it in place.
+    assert calls == [(read_gradient, 1), (read_values, 5), (read_gradients, 3)]
+
+
+def test_no_reading_waits_for_long():
+    names = [str(i) for i in range(40)]
+    calls = calls_for(nn.Sequential(*(nn.Linear(4, 4) for _ in names)), names=names)
+    assert [n for target, n in calls if target in (read_value, read_values)] == [8, 8, 8, 8, 8, 1]
+
+
+def test_no_reading_waits_across_code_that_may_be_split_or_change_it():
+    class Between(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.b(torch.softmax(self.a(x), -1))
+
+    calls = calls_for(Between(), names=["a", "b"])
+    assert calls == [
+        (read_values, 2),
+        (read_gradients, 1),
+        (read_gradient, 1),
+        (read_values, 2),
+    ]
 
 
 def test_a_graph_in_which_nothing_is_due_stays_as_it_is():
