@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from taiyi_fx.testing import modules
+from taiyi_fx.testing import ModuleRecipe, modules
 
 
 @given(modules(), st.integers(2, 5))
@@ -29,3 +29,12 @@ def test_modules_of_a_class_are_of_that_class():
 @given(modules(nn.Embedding, nn.Linear))
 def test_only_the_classes_asked_for_are_drawn(recipe):
     assert isinstance(recipe.make(), (nn.Embedding, nn.Linear))
+
+
+def test_a_recipe_says_where_its_module_and_inputs_are():
+    recipe = ModuleRecipe(nn.Linear, (4, 3), shape=(4,), device="meta")
+    assert recipe.make().weight.is_meta
+    assert recipe.input(2).make().is_meta
+    assert repr(recipe) == 'nn.Linear(4, 3).to("meta")'
+    indices = ModuleRecipe(nn.Embedding, (7, 4), shape=(3,), below=7, device="meta")
+    assert indices.input(2).device == "meta"

@@ -1,5 +1,6 @@
 """Recipes of tensors: their text makes the same tensor, and each kind is what it says."""
 
+import dataclasses
 import math
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 from hypothesis import given
 
 from taiyi_fx.testing import make_tensor, tensors
-from taiyi_fx.testing.tensor import KINDS, LAYOUTS
+from taiyi_fx.testing.tensor import KINDS, LAYOUTS, TensorRecipe
 
 
 @given(tensors())
@@ -19,6 +20,23 @@ def test_the_text_of_a_recipe_is_code_that_makes_the_same_tensor(recipe):
     assert made.stride() == again.stride()
     assert made.dtype == recipe.dtype
     assert made.shape == recipe.shape
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (7, 9)])
+@pytest.mark.parametrize("kind", ["full", "indices"])
+def test_a_recipe_says_where_its_tensor_is(shape, kind):
+    recipe = TensorRecipe(shape, kind, device="meta")
+    again = eval(repr(recipe), {"torch": torch, "make_tensor": make_tensor})
+    for made in (recipe.make(), again):
+        assert made.is_meta
+        assert (made.shape, made.dtype) == (shape, TensorRecipe(shape, kind).make().dtype)
+
+
+@given(tensors(device="meta", layouts=("strided", "transposed", "expanded")))
+def test_a_layout_is_that_on_the_cpu(recipe):
+    there = recipe.make()
+    assert there.is_meta
+    assert there.stride() == dataclasses.replace(recipe, device="cpu").make().stride()
 
 
 @given(tensors())
