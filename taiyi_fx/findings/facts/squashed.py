@@ -128,6 +128,8 @@ def _is_of_divergence(node: Any) -> bool:
     Other terms may be added to it.
     """
     while node is not None and name_of(node) in _SUMS:
+        if name_of(node) in ("Mul", "Div") and None not in operands_of(node):
+            return False  # as the square of an error, which is no weight
         node = next(iter(makers_of(node)), None)
     if node is not None and name_of(node) == "Add" and not shape_of(node):
         return any(map(_is_of_divergence, makers_of(node)))

@@ -167,6 +167,10 @@ def test_several_tasks_have_no_one_number_of_classes():
     assert classes_of(tasks[0] + F.cross_entropy(2 * X, Y)) == 5
 
 
+def squared(x):
+    return x * x
+
+
 def divergence(given, **options):
     return F.kl_div(given, X.detach().softmax(1), **options)
 
@@ -184,10 +188,11 @@ def divergence(given, **options):
         (lambda: (X.detach() - 2 * X.softmax(1)).square().sum(), False),
         (lambda: (torch.ones(4, 5) - X.detach() * (X @ torch.eye(5))).relu().mean(), False),
         (lambda: (X.detach() - X.softmax(1)).sum(), False),
+        (lambda: squared(X.detach() - 2 * X.softmax(1)).mean() + X.square().mean(), False),
     ],
     ids=[
         *("softmax", "logits", "a term", "a second term", "a right term"),
-        *("log_softmax", "log", "squares", "hinge", "difference"),
+        *("log_softmax", "log", "squares", "hinge", "difference", "squares by a product"),
     ],
 )
 def test_a_divergence_of_what_is_no_logarithm_is_told(loss, is_odd):

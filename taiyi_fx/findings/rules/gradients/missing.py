@@ -219,9 +219,10 @@ def _never_called(lacking: list[Watched], evidence: Evidence) -> Iterator[Findin
 def _table_beside(s: Watched, evidence: Evidence) -> str:
     """The one embedding that is called beside one that is not, as wide and of more rows; or empty.
 
-    As that of words, to which nobody adds the places; an optimizer has both. Models that are given
-    embedded words call the smaller one alone, and those that add several, as places and languages,
-    may be given less.
+    As that of words, to which nobody adds the places, of which there are as many as words in a
+    sequence; an optimizer has both. Models that are given embedded words call the smaller one
+    alone, those that add several, as places and languages, may be given less, and a table of fewer
+    rows is of types or languages, which not every task has.
     """
     around, own = s.name.rpartition(".")[0], _sides_of_table(s.name, evidence)
     tables = {
@@ -233,7 +234,9 @@ def _table_beside(s: Watched, evidence: Evidence) -> str:
     if len(called) != 1 or not own or not {s.name, *called} <= evidence.groups.keys():
         return ""
     rows, width = tables[called[0]]
-    return called[0] if own[0] < rows and own[1] == width else ""
+    length = evidence.shape_before(called[0]).rpartition("×")[2]
+    has_places = length.isdecimal() and 1 < int(length) <= own[0]
+    return called[0] if has_places and own[0] < rows and own[1] == width else ""
 
 
 def _sides_of_table(name: str, evidence: Evidence) -> tuple[int, ...]:

@@ -32,9 +32,6 @@ _CLOSE = 0.005
 _BEGUN = 0.03
 """The share of their size by which weights move until a loss has to fall, as by RAdam's first steps
 or in a long warm-up. Where labels are wrong they move by 0.05 to 0.1 in 150 steps."""
-_HARDLY, _FULL = 0.01, 0.9
-"""The share by which they move in a hundred steps that are far too small, at a learning rate that
-is this share of its largest all the time, where the loss is still that of a guess."""
 _SPIKE = 6.0
 """Robust deviations above the median of the last 128, as of the quantity LossSpike."""
 _HIGH = 1.5
@@ -218,8 +215,7 @@ def plateau(evidence: Evidence) -> Iterator[Finding]:
         moved = _moved(evidence)
         if moved < _BEGUN:
             text += f"; weights have moved by {moved:.1%} of their size so far"
-        is_slow = moved < _HARDLY and is_at_guess and _is_rate_full(evidence)
-        severity = "warning" if is_flat and (not moved < _BEGUN or is_slow) else "note"
+        severity = "warning" if is_flat and not moved < _BEGUN else "note"
         expected = f"below {start:.3g}"
         yield PLATEAU.at(loss, 0, text, expected, module="", value=last, severity=severity)
 
@@ -241,12 +237,6 @@ def _moved(evidence: Evidence) -> float:
         if "weight" in s.quantity and np.isfinite(s.values).any()
     ]
     return median([way for way in ways if way > 0]) if any(ways) else np.nan
-
-
-def _is_rate_full(evidence: Evidence) -> bool:
-    """True for learning rates that neither warm up nor decay."""
-    rates = [s for s in evidence.series if s.quantity.split(".")[0] == "LearningRate"]
-    return bool(rates) and all(s.values.min() >= _FULL * s.values.max() for s in rates)
 
 
 def guess_of(loss: Watched, evidence: Evidence) -> tuple[float, int]:

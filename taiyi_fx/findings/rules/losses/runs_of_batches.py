@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.robust import Numbers, median, spread
@@ -49,7 +50,7 @@ def sorted_batches(evidence: Evidence) -> Iterator[Finding]:
         # Nor does a guess cost as much of logits that begin large, as scaled cosines do.
         largest = max(float(np.quantile(loss.last_half, 0.9)), median(loss.values[:_FIRST]))
         is_of_size = largest <= _LARGEST * guess
-        if runs and worse >= _WORSE and is_of_size and _comes_again(loss.last_half, guess):
+        if runs and worse >= _WORSE and is_of_size and _comes_again(loss.last_half > guess):
             text = (
                 f"{loss.quantity!r} goes up and down in {runs} runs of like steps, and costs "
                 f"more than a guess among {classes} classes ({guess:.3g}) in {worse:.0%} of the "
@@ -58,14 +59,8 @@ def sorted_batches(evidence: Evidence) -> Iterator[Finding]:
             yield SORTED_BATCHES.at(loss, 0, text, "batches of all classes", module="")
 
 
-def _comes_again(values: Numbers, guess: float) -> bool:
-    """True if it is worse, better and worse again, as what is lost at one step is not.
-
-    Or if it goes up and down in runs to the end, though it has learnt nothing.
-    """
-    is_worse = values > guess
-    if is_worse.all():
-        return _is_in_runs(values)
+def _comes_again(is_worse: NDArray[np.bool_]) -> bool:
+    """True if it is worse, better and worse again, as what is lost at one step is not."""
     return int((np.diff(is_worse.astype(int)) == 1).sum()) + int(is_worse[0]) > 1
 
 
@@ -75,24 +70,15 @@ def _is_of_each_step(loss: Watched) -> bool:
 
 def _runs(values: Numbers, guess: float) -> int:
     """The number of runs above or below the loss's trend; 0 if it is that of batches at random."""
-    left = _beside_trend(values)
+    at = np.arange(len(values))
+    left = values - np.polyval(np.polyfit(at, values, 1), at)
+    passes = int((np.diff(np.sign(left)) != 0).sum())
+    is_smooth = spread(np.diff(values)) < _SMOOTH * spread(left)
     is_wide = spread(left) > _WIDE * guess
     changes = np.abs(np.diff(values))
     is_abrupt = np.quantile(changes, 0.9) > _ABRUPT * median(changes)
-    return _passes(left) + 1 if _is_in_runs(values) and is_wide and is_abrupt else 0
-
-
-def _is_in_runs(values: Numbers) -> bool:
-    """True for numbers that are alike from step to step, and go up and down all the time."""
-    left = _beside_trend(values)
-    is_smooth = spread(np.diff(values)) < _SMOOTH * spread(left)
-    return is_smooth and _FEWEST <= _passes(left) <= _MOST * len(values)
-
-
-def _beside_trend(values: Numbers) -> Numbers:
-    at = np.arange(len(values))
-    return values - np.polyval(np.polyfit(at, values, 1), at)
-
-
-def _passes(left: Numbers) -> int:
-    return int((np.diff(np.sign(left)) != 0).sum())
+    return (
+        passes + 1
+        if is_smooth and is_wide and is_abrupt and _FEWEST <= passes <= _MOST * len(at)
+        else 0
+    )

@@ -24,13 +24,18 @@ def same_units(evidence: Evidence) -> Iterator[Finding]:
     """Linear layers that all begin with one direction, as those of one number for a weight do.
 
     The gradient of such units is the same, and they stay alike. Siblings with several directions,
-    beside which one is odd, are not needed.
+    beside which one is odd, are not needed. But all linear layers have to be read, and the first
+    to be given more than a number: else what comes in may vary along one direction itself.
     """
     known = [
         (s, evidence.attributes.get(s.name)) for s in evidence.of_quantity("ParticipationRatio")
     ]
     layers = [s for s, own in known if own is not None and min(own.features) >= _WIDE]
     if not evidence.is_from_the_start or len(layers) < _FEWEST:
+        return
+    widths = {n: min(own.features) for n, own in evidence.attributes.items() if any(own.features)}
+    needed = {next(iter(widths)), *(name for name, width in widths.items() if width >= _WIDE)}
+    if not needed <= {s.name for s in layers}:
         return
     if all(s.values[0] <= 1 + _ONE and _rows(s.module, evidence) >= _ROWS for s in layers):
         text = (

@@ -21,6 +21,8 @@ _PASSES = 3.0
 BIAS = 8.0
 """Of a bias: those before a gate begin at the logarithm of rare odds, as focal loss begins at -4.6,
 and Mamba's step sizes at -2.3 to -6.9."""
+_ALONE = 1000.0
+"""Of a single number, such as a temperature, or the bias of all pairs' logits, -10 in SigLIP."""
 _APART = 10.0
 _WILD_GAIN = 12.0
 """Of a matrix; usual initialisations give 0.5 to 2."""
@@ -59,6 +61,8 @@ def wild_parameters(evidence: Evidence) -> Iterator[Finding]:
             yield WILD_PARAMETER.at(one, 0, text, "about 1")
             continue
         size, name = float(one.values[0]), one.quantity.partition(".")[2]
+        if _count(one, evidence) == 1 and np.abs(one.values).max() < _ALONE:
+            continue
         is_gain = "bias" not in name and is_near(outputs.get(one.module, 0.0), size)
         if not is_gain and _becomes_large(one, evidence):
             last = float(one.values[-1])

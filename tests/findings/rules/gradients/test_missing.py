@@ -198,10 +198,18 @@ class Text(nn.Module):
         (Text(), [("places", "warning")]),
         (Text(places=30), [("places", "note")]),
         (Text(width=3), [("places", "note")]),
+        (Text(places=5), [("places", "note")]),
         (Text(is_embedded=True), [("words", "note")]),
         (Text(languages=3), [("places", "note")]),
     ],
-    ids=["places", "a larger table", "another width", "embedded before", "others are added"],
+    ids=[
+        "places",
+        "a larger table",
+        "another width",
+        "types",
+        "embedded before",
+        "others are added",
+    ],
 )
 def test_places_that_are_not_added_to_words_are_a_warning(model, told):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

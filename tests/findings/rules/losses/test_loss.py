@@ -194,25 +194,6 @@ def test_a_loss_has_to_fall_once_weights_have_moved(ratio, severity):
     assert ("2.0% of their size" in found.text) == (severity == "note")
 
 
-@pytest.mark.parametrize(
-    ("rate", "level", "severity"),
-    [
-        (0.1, TEN, "warning"),
-        (np.minimum(np.arange(200) / 150, 1.0), TEN, "note"),
-        (0.1, 0.5, "note"),
-    ],
-    ids=["full", "warm-up", "trained before"],
-)
-def test_a_loss_of_a_guess_that_steps_at_the_full_rate_do_not_move_is_a_warning(
-    rate, level, severity
-):
-    numbers = {("", "loss"): level + 0.01 * RANDOM, ("", "LearningRate"): np.full(200, rate)}
-    numbers |= {(f"h.{i}", "UpdateRatio.weight"): np.full(200, 4e-5) for i in range(3)}
-    (found,) = plateau(replace(evidence(numbers), classes={"loss": 10}))
-    assert found.severity == severity
-    assert "0.8% of their size" in found.text
-
-
 def test_a_spike_at_the_latest_batch_alone_is_a_note():
     """As where the last batch of an epoch is a single sample."""
     values = 0.7 + 1.6 * np.exp(-np.arange(120) / 10) + 0.1 * np.sin(np.arange(120))

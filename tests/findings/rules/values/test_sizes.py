@@ -4,7 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
 
+import taiyi_fx
 from taiyi_fx.findings import Attributes
 from taiyi_fx.findings.rules.values.sizes import wild_parameters
 from tests.findings.given import evidence
@@ -138,3 +142,35 @@ def test_a_large_weight_of_a_class_of_ones_own_says_nothing_where_no_output_is_r
     numbers |= {("other", "ParameterRMS.weight"): 0.1, ("other", "WeightNorm"): 64.0}
     known = replace(evidence(numbers), attributes={"fc": Attributes(kind, {})})
     assert [one.module for one in wild_parameters(known)] == ["fc"] * is_told
+
+
+class Pairs(nn.Module):
+    """Logits of all pairs, with a temperature and a bias that begin as SigLIP's do, and larger."""
+
+    def __init__(self, bias):
+        super().__init__()
+        self.left, self.right = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.logit_scale = nn.Parameter(torch.tensor(10.0))
+        self.logit_bias = nn.Parameter(torch.tensor(bias))
+
+    def forward(self, x):
+        left, right = F.normalize(self.left(x), dim=-1), F.normalize(self.right(x), dim=-1)
+        return self.logit_scale * left @ right.T + self.logit_bias
+
+
+@pytest.mark.parametrize(("bias", "is_told"), [(-10.0, False), (-5000.0, True)])
+def test_a_single_number_may_be_large(bias, is_told):
+    torch.manual_seed(0)
+    model = Pairs(bias)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    watched = taiyi_fx.instrument(model, optimizer=optimizer)
+    signs = 2 * torch.eye(16) - 1
+    for step in range(30):
+        loss = -F.logsigmoid(signs * watched(torch.randn(16, 8))).sum() / 16
+        watched.monitor.log("loss", loss)
+        loss.backward()
+        watched.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+    kinds = {one.kind for one in watched.monitor.findings}
+    assert ("wild_parameter" in kinds) == is_told
