@@ -55,3 +55,9 @@ def test_what_is_seen_frozen_or_trained_all_the_same_is_none():
     assert found_in([nn.Linear(8, 8)], is_given=True) == []
     assert found_in([nn.ReLU()]) == []
     assert found_in([]) == []
+
+
+def test_a_list_of_one_is_a_note():
+    (found,) = found_in([nn.Linear(8, 8)])
+    assert (found.severity, found.module) == ("note", "")
+    assert "keeps 1 module that" in found.text
