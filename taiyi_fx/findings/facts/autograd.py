@@ -15,7 +15,7 @@ _FAR = 30
 """Functions between what was computed and the parameters of the module before."""
 REARRANGES = (
     "View", "Reshape", "UnsafeView", "Transpose", "T", "Permute", "Slice", "Select", "Squeeze",
-    "Unsqueeze", "ToCopy", "Clone", "Index", "Expand", "Alias", "SWhere", "Cat", "EagerTap",
+    "Unsqueeze", "ToCopy", "Clone", "Index", "Expand", "Alias", "Cat", "EagerTap",
 )  # fmt: skip
 """Functions that hand numbers on as they are, the monitor's own among them."""
 

@@ -19,7 +19,7 @@ _KEEPS = (
     "View", "Reshape", "ReshapeAlias", "UnsafeView", "Expand", "ToCopy", "Clone", "Alias",
     "NativeDropout",
 )  # fmt: skip
-_SCALES = ("Mul", "Div", "Add", "Sub", "MaskedFill", "SWhere")
+_SCALES = ("Mul", "Div", "Add", "Sub", "MaskedFill")
 _HEADS = 4
 """Axes of attention's scores: samples, heads, queries and keys."""
 _FAR = 12
