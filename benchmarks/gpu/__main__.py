@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -26,6 +28,9 @@ Process: TypeAlias = "subprocess.Popen[bytes]"
 
 _TESTS = ["-m", "pytest", "tests/cuda", "-m", "cuda", "--confcutdir=tests/cuda", "--durations=5"]
 """Without the plugins that other tests need, so that any environment with pytest will do."""
+
+_BESIDE = ["-p", "no:benchmark", "--numprocesses", str(min(12, os.cpu_count() or 1))]
+"""Where there is pytest-xdist: a test has a GPU wait for the host most of the time."""
 
 _ALONE = [(model, "eager") for model in CASES]
 _TOGETHER = [(model, mode) for model in CASES for mode in MODES if mode != "eager"]
@@ -64,7 +69,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _tested(end: float) -> int:
     try:
-        return subprocess.run([sys.executable, *_TESTS], timeout=_left(end), check=False).returncode
+        words = [*_TESTS, *(_BESIDE if importlib.util.find_spec("xdist") else [])]
+        return subprocess.run([sys.executable, *words], timeout=_left(end), check=False).returncode
     except subprocess.TimeoutExpired:
         print("The tests did not end in time.")
         return 1
