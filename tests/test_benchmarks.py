@@ -311,7 +311,7 @@ def test_packages_of_the_zoo_that_are_not_installed_are_told(monkeypatch, capsys
     assert {libraries.package(case) for case in libraries.cases()} == {"zuko"}
     assert "libraries/mogrifier: 1 skipped, not installed" in capsys.readouterr().out
     monkeypatch.setattr(libraries, "_is_installed", lambda name: False)
-    assert not list(zoo._cases("libraries", is_short=True, pattern="*"))
+    assert not list(zoo._cases("libraries", zoo._options(["--short"])))
     assert "libraries: skipped, none of its packages" in capsys.readouterr().out
 
 
