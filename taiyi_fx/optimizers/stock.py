@@ -95,9 +95,8 @@ def adafactor_step(of: TrainedParameter) -> Tensor:
 def _weight_of_all(of: TrainedParameter, which: int) -> Any:  # a float, or a tensor on a device
     """The sum of the weights of all gradients so far in a moment, which tends to 1."""
     beta, step = of.group["betas"][which], of.state["step"]
-    is_there = isinstance(step, Tensor) and not step.is_cpu
-    if is_there and of.state["exp_avg"].is_cpu:  # offloaded without its step
-        step = step.cpu()
+    if isinstance(step, Tensor) and not step.is_cpu and of.state["exp_avg"].is_cpu:
+        step = step.cpu()  # of a state that was offloaded without it
     if not isinstance(step, Tensor) or step.is_cpu:
         step = float(step)
         if not step:

@@ -172,14 +172,14 @@ def hidden_in(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dict[tup
 
 def _kept_in(held: Any) -> list[Any]:
     """The modules in a list, tuple or dict of nothing else."""
-    entries = held.values() if isinstance(held, dict) else held
-    if not isinstance(entries, (list, tuple, type({}.values()))):
+    entries = [*held.values()] if isinstance(held, dict) else held
+    if not isinstance(entries, (list, tuple)):
         return []
     return [*entries] if all(_is_module(entry) for entry in entries) else []
 
 
 def _is_module(entry: Any) -> bool:
-    return hasattr(entry, "_parameters") and hasattr(entry, "_modules")
+    return hasattr(type(entry), "named_modules")  # of what it is itself, it may answer anything
 
 
 def _is_pulled(part: Any, known: Collection[int]) -> bool:

@@ -61,3 +61,25 @@ def test_a_list_of_one_is_a_note():
     (found,) = found_in([nn.Linear(8, 8)])
     assert (found.severity, found.module) == ("note", "")
     assert "keeps 1 module that" in found.text
+
+
+class Answers:
+    """What answers any question with an error of its own."""
+
+    def __getattr__(self, name):
+        raise RuntimeError(name)
+
+
+def test_a_list_of_anything_is_none():
+    class Holding(Listed):
+        def __init__(self):
+            super().__init__([])
+            self.others = [Answers()]
+            self.numbers = {i: i for i in range(9)}
+
+    model = Holding()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    watched = taiyi_fx.instrument(model, {"Linear": ["OutputRMS"]}, optimizer=optimizer)
+    watched(torch.randn(12, 8)).square().mean().backward()
+    watched.monitor.track(0)
+    assert [one for one in watched.monitor.findings if one.kind == "hidden_layers"] == []
