@@ -1,14 +1,15 @@
 # Each works on a fresh machine:
 #   make demo              the tool at work
-#   make test              checks the code, within ten minutes
-#   make test-all          the same and all that takes longer: inductor, kills, several ranks, a short zoo
+#   make test              checks the code, in about ten minutes
+#   make ci                what has to hold before anything lands: also inductor, pages, kills, ranks, a short zoo, docs
+#   make test-all          the same as make ci with all cases, without docs; before a release
 #   make docs              builds the documentation into build/docs and runs its code
 #   make zoo               instruments hundreds of real models; OPTIONS=--short: a few
 #   make zoo-inside        the same for transformers alone, with attention, routers, optimizer and spectra
 #   make zoo-libraries     those of a hundred other packages, which it installs; a part of make zoo
 #   make overhead          measures what watching costs; OPTIONS=--quick: a look
 #   make gpu               where there is a GPU: tests what needs one, and measures what watching costs
-#   make ranks             tests several ranks, compiled ones too; a part of make test-all
+#   make ranks             tests several ranks, compiled ones too; CASES=few: some
 #   make storage           measures what storing costs
 #   make large-run         writes a run of 10^8 numbers, 845 MB, and queries it
 #   make faults            trains with planted faults, and without: are culprits found, and found alone?
@@ -23,27 +24,40 @@ BIN := .venv/bin
 PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= TAIYI_SCREENSHOTS=build/screenshots \
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-.PHONY: demo test test-all docs zoo zoo-inside zoo-libraries overhead gpu ranks storage large-run faults soak costs report-benchmark pages pictures clean
+.PHONY: demo check test ci test-all docs zoo zoo-inside zoo-libraries overhead gpu ranks short-zoos storage large-run faults soak costs report-benchmark pages pictures clean
 
 demo: .venv/installed
 	$(BIN)/python examples/digits_cnn.py
 
-test: .venv/installed
+check: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/pyright
+	$(BIN)/pyright --threads
 	$(BIN)/lint-imports
-	$(PYTEST) -m 'not slow'
 	$(BIN)/python tests/check_wheel.py
 
-test-all: test
-	$(PYTEST) -m slow
-	$(MAKE) ranks
+test: check
+	$(PYTEST) -m 'not slow and not exhaustive'
+
+ci: check
+	$(PYTEST) -m 'not exhaustive'
+	$(MAKE) .venv/zoo-installed
+	$(MAKE) --jobs=2 --output-sync=target ranks short-zoos CASES=few
+	$(MAKE) docs
+
+test-all: check
+	$(PYTEST) -m 'not sample'
+	$(MAKE) .venv/zoo-installed
+	$(MAKE) --jobs=2 --output-sync=target ranks short-zoos
+
+# In one process, beside ranks which wait for each other.
+short-zoos:
 	$(MAKE) zoo OPTIONS=--short
 	$(MAKE) zoo-inside OPTIONS=--short
 
+CASES ?= all
 ranks: .venv/installed
-	TAIYI_RANKS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/distributed/test_matrix.py tests/distributed/test_pipelines.py
+	TAIYI_RANKS=$(CASES) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/distributed/test_matrix.py
 
 docs: .venv/installed
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs build/docs

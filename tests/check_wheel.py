@@ -1,5 +1,6 @@
 """Builds the wheel and checks that it holds the one name `taiyi_fx`, complete and typed."""
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,8 @@ PAGE = ROOT / "taiyi_fx" / "pictures" / "report" / "static"
 
 
 def main() -> None:
+    # What an earlier build has left would be in the wheel: files that are no longer there.
+    shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)
     with tempfile.TemporaryDirectory() as folder:
         build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder]
         subprocess.run([*build, str(ROOT)], check=True, stdout=subprocess.DEVNULL)

@@ -1,5 +1,6 @@
 """One thread and one hypothesis profile: figures and examples that repeat."""
 
+import gc
 import importlib
 
 import pytest
@@ -18,8 +19,8 @@ settings.register_profile(
 settings.load_profile("taiyi_fx")
 
 
-QUICK_PAGES = ("test_real_pages", "test_live_run", "test_graph")
-"""Where pages are opened by `make test`, too: those of real runs, one that grows, and the graph."""
+QUICK_PAGES = ("test_real_pages", "test_live_run")
+"""Where pages are opened by `make test`, too: those of real runs, and one that grows."""
 
 
 def pytest_collection_modifyitems(items):
@@ -30,6 +31,17 @@ def pytest_collection_modifyitems(items):
         opens_a_page = "browser" in item.fixturenames and item.path.stem not in QUICK_PAGES
         if is_compiled or opens_a_page:
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish():
+    """Torch and all tests are a million objects: no collection of garbage looks at them again.
+
+    Each that a test asks for would take half a second, and a hundredth without them. Those that no
+    test asks for come seldom: what tests compile and import lives on, and is looked at in vain.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 @pytest.fixture(autouse=True)

@@ -61,6 +61,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("model", CASES)
 def test_values_of_all_tools_are_right(model):
     case, work = CASES[model], WORKS["q1"]
@@ -113,6 +114,7 @@ def test_the_first_look_is_that_of_the_documentation():
     assert str(asked.subscriptions) == str(ours.subscriptions)
 
 
+@pytest.mark.exhaustive
 def test_facts_count_what_a_tool_holds_and_copies():
     case, work = CASES["mlp"], WORKS["q1"]
     found = facts(case, work, ["plain", "hooks by hand", "taiyi_fx"])
@@ -123,6 +125,7 @@ def test_facts_count_what_a_tool_holds_and_copies():
     assert f", {peak:.3f} (" in report(WORKS["q1"], {}, {"mlp": found})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("model", ["gpt", "resnet"])
 def test_the_peak_of_a_large_model_is_that_of_the_plain_one(model):
     peaks = []
@@ -194,11 +197,13 @@ def test_cells():
     assert summed([1, 2, 3, 4, 5], 2) == [3, 7]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("measure", [scaling.sites, scaling.parameters])
 def test_scaling_runs(measure):
     assert all(isinstance(line, str) for line in measure(quick=True))
 
 
+@pytest.mark.exhaustive
 def test_what_compiled_code_costs_is_measured():
     _, *of_steps = compiled.steps(quick=True)
     assert [line.strip().partition(":")[0] for line in of_steps] == [
@@ -247,6 +252,7 @@ def test_what_is_not_installed_is_left_out_and_told(monkeypatch, capsys):
     assert "wandb is left out: it is not installed" in capsys.readouterr().out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("options", [[], ["--parquet"]])
 def test_a_short_soak_fails_at_nothing(capsys, options):
     assert soak.main(["--steps", "200", "--every", "0.5", *options]) == 0
@@ -370,10 +376,11 @@ def test_faults_are_known_by_name_and_those_kept_away_are_held_out():
     assert len(tuning) >= 900
     if held_out:  # once measured, a set is opened, and the next is not there yet
         assert len(names) >= 45
-        assert len(held_out) >= 125
+        assert len(held_out) >= 120
         assert {case.task for case in held_out} == set(TASKS)
 
 
+@pytest.mark.exhaustive
 def test_culprits_of_faults_are_modules_of_what_is_trained():
     for case in FAULTS:
         training = case.training()  # some give names to what they plant
@@ -411,6 +418,7 @@ def test_a_fault_that_changes_nothing_does_not_show():
     assert gap(planted("forget_bias_of_minus_10/lstm")).is_visible
 
 
+@pytest.mark.exhaustive
 def test_a_shorter_training_alone_does_not_show():
     fault = Fault("short", "moe", lambda training: setattr(training, "steps", 12), ("{router}.*",))
     assert not gap(fault).is_visible
@@ -505,6 +513,7 @@ def test_the_first_finding_is_judged(monkeypatch, capsys, tmp_path):
     assert outcome["first"]["text"] == "it is so"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("is_preset", [True, False])
 @pytest.mark.parametrize(
     "label",

@@ -20,6 +20,7 @@ from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_conte
 
 import taiyi_fx
 from taiyi_fx.quantities.declare import find_quantity, quantity_names
+from tests.examples import some_or_all
 
 
 class Transformer(nn.Module):
@@ -79,8 +80,15 @@ def train(model, run, xs):
     return [p.grad for p in model.parameters()]
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [
+        *((name, "aot_eager") for name in MODELS),
+        # Each kind of layer once: the kernels of the others are of the same operators and ranks.
+        *((name, "inductor") for name in ("cnn", "python")),
+        pytest.param("transformer", "inductor", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_compiled_values_are_the_eager_ones(name, backend):
     make, shape = MODELS[name]
     xs = [torch.randn(shape) for _ in range(5)]
@@ -434,7 +442,8 @@ MODULES = {
 
 
 @pytest.mark.parametrize(
-    "kind", ["linear", *(pytest.param(kind, marks=pytest.mark.slow) for kind in [*MODULES][1:])]
+    "kind",
+    ["linear", *(pytest.param(kind, marks=pytest.mark.exhaustive) for kind in [*MODULES][1:])],
 )
 def test_sizes_that_are_left_open_stay_so(kind):
     make, shape = MODULES[kind]
@@ -624,6 +633,28 @@ def test_an_exported_program_holds_no_readings(tmp_path):
     assert torch.equal(program.module()(x), model(x))
 
 
+class Unpooled(nn.Module):
+    """The compiler takes what it returns for contiguous, which it is not here."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3, 1, 1))
+        self.pool, self.unpool = nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)
+
+    def forward(self, x):
+        return self.unpool(*self.pool(x * self.weight)).sin()
+
+
+def test_a_value_may_have_other_strides_than_the_compiler_believes():
+    model = taiyi_fx.instrument(Unpooled(), {"unpool": ["OutputNorm", "OutputGradSndNorm"]})
+    x = torch.randn(2, 3, 8, 8).contiguous(memory_format=torch.channels_last)
+    for step, run in enumerate((model, torch.compile(model, backend="aot_eager"))):
+        run(x).sum().backward()
+        model.monitor.track(step)
+    for values in model.monitor.get_output()["unpool"].values():
+        assert values[1] == pytest.approx(values[0])
+
+
 def test_a_compiled_transform_is_not_read_as_in_eager_code():
     model = taiyi_fx.instrument(nn.Linear(4, 4), {"": ["InputSndNorm"]})
     x = torch.randn(3, 5, 4)
@@ -631,7 +662,7 @@ def test_a_compiled_transform_is_not_read_as_in_eager_code():
     assert torch.allclose(run(x), model(x))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_forked_processes_do_not_take_each_others_compiled_code():
     code = """
 import multiprocessing, os, sys
@@ -853,6 +884,22 @@ def test_a_dropout_of_zero_hands_its_very_input_on(rate, drops):
     assert is_handed_on is (rate == 0.0 or not drops)
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("quantity", ["ForwardInput", "InputCovCondition"])
+def test_a_copy_that_is_read_is_no_copy_that_the_model_returns(quantity, backend):
+    """Inductor removes both, and of one output for both torch would keep no gradient."""
+    model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.0))
+    watched = taiyi_fx.instrument(copy.deepcopy(model), {"1": [quantity]})
+    x = torch.randn(3, 8)
+    compiled, plain = torch.compile(watched, backend=backend), torch.compile(model, backend=backend)
+    for step in range(2):
+        plain(x).square().sum().backward()
+        compiled(x).square().sum().backward()
+        watched.monitor.track(step)
+    assert torch.equal(watched[0].weight.grad, model[0].weight.grad)
+    assert [r.step for r in watched.monitor.records] == [0, 1]
+
+
 class Gated(nn.Module):
     """Has, by its setting, no layer of the name that its forward spells."""
 
@@ -1038,8 +1085,8 @@ def test_a_checkpoint_counts_once_in_compiled_code_too(backend, is_selective):
     "quantity",
     [
         "GradientNoiseScale",
-        pytest.param("InputSndNorm", marks=pytest.mark.slow),
-        pytest.param("OutputGradSndNorm", marks=pytest.mark.slow),
+        pytest.param("InputSndNorm", marks=pytest.mark.exhaustive),
+        pytest.param("OutputGradSndNorm", marks=pytest.mark.exhaustive),
     ],
 )
 def test_nothing_that_the_compiler_traced_with_is_kept(quantity):
@@ -1274,7 +1321,7 @@ def graphs_of_blocks(blocks, cfg, how="in place"):
 # torch asks a tensor that enters a block for its gradient.
 @pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")
 @pytest.mark.parametrize("how", ["in place", "wrapped"])
-@pytest.mark.parametrize("blocks", [4, pytest.param(12, marks=pytest.mark.slow)])
+@some_or_all("blocks", 4, 12)
 def test_blocks_compiled_one_by_one_share_a_graph_where_nothing_in_them_is_read(blocks, how):
     cfg = {"first": ["InputSndNorm", "OutputGradSndNorm"]}
     sometimes = {"blocks.*.fc": [["InputSndNorm", "linear(2, 3)"]], **cfg}
@@ -1286,7 +1333,7 @@ def test_blocks_compiled_one_by_one_share_a_graph_where_nothing_in_them_is_read(
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")
-@pytest.mark.parametrize("blocks", [4, pytest.param(12, marks=pytest.mark.slow)])
+@some_or_all("blocks", 4, 12)
 def test_blocks_compiled_one_by_one_have_a_graph_each_where_all_are_read(blocks):
     """And no more than that: docs/explanation/limits.md tells of it."""
     assert graphs_of_blocks(blocks, {"blocks.*.fc": ["InputSndNorm"]}) == blocks
@@ -1298,7 +1345,7 @@ class Region(Layers):
 
 
 @pytest.mark.skipif(torch.__version__ < "2.8", reason="torch has no regions before")
-@pytest.mark.parametrize("blocks", [4, pytest.param(12, marks=pytest.mark.slow)])
+@some_or_all("blocks", 4, 12)
 def test_a_region_is_compiled_once_for_all_blocks(blocks, monkeypatch):
     """Torch refuses more than eight codes of one region; what is in it is read without compiling."""
     monkeypatch.setattr(Region, "forward", torch.compiler.nested_compile_region(Region.forward))

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.slow
 FEW = Mode((BASE, EACH[0]), {"backend": "aot_eager"})
 
 
+@pytest.mark.exhaustive
 def test_a_compiled_model_is_measured_beside_the_plain_one():
     found = measured(TINY["gpt2"], FEW, "cpu", seconds=0)
     assert not found["failed"]
@@ -29,6 +30,7 @@ def test_a_compiled_model_is_measured_beside_the_plain_one():
     assert lines[-1].count("|") == lines[-2].count("|")
 
 
+@pytest.mark.exhaustive
 def test_a_look_at_tiny_models_writes_the_table(tmp_path, capfd):
     file = tmp_path / "folder" / "gpu.md"
     words = ["--device", "cpu", "--quick", "--only", "benchmark", "--to", str(file)]
@@ -55,6 +57,7 @@ def test_a_process_that_is_late_is_told():
     assert found["failed"] == {"plain, q1": "not reached in time"}
 
 
+@pytest.mark.exhaustive
 def test_a_process_that_fails_is_told():
     end = time.monotonic() + 120
     found = command.found_of([("gpt2", "eager"), ("gpt2", "no such mode")], "cpu", end)

@@ -202,6 +202,23 @@ def test_it_is_exported():
     assert torch.equal(torch.export.export(probed, (X,)).module()(X), model(X))
 
 
+class Counting(Net):
+    """Its forward stays Python."""
+
+    def forward(self, x):
+        if x.dim() == 5:
+            x = x[0]
+        return super().forward(x)
+
+
+@pytest.mark.skipif(torch.__version__ < "2.7", reason="2.6 fails: docs/explanation/limits.md")
+def test_a_model_that_stayed_python_is_exported_too():
+    torch.manual_seed(0)
+    model = Counting()
+    probed = taiyi_fx.instrument(model, CFG)
+    assert torch.equal(torch.export.export(probed, (X,)).module()(X), model(X))
+
+
 def gelu_for_relu(probed):
     for node in probed.graph.find_nodes(op="call_function", target=F.relu):
         node.target, node.kwargs = F.gelu, {}

@@ -389,6 +389,188 @@ def test_a_copy_that_a_forward_makes_is_a_copy_of_the_models(copied, in_thread, 
     assert torch.equal(model.made[0](x), plain.made[0](x))
 
 
+class Unread(nn.Module):
+    """Calls a shallow copy of a part with another weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.read, self.part = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        made = copy.copy(self.part)
+        made._parameters = {**made._parameters, "weight": 2 * self.part.weight}
+        return made(self.read(x))
+
+
+def test_a_shallow_copy_of_a_part_that_is_not_read_is_a_copy():
+    plain, model = built(Unread), built(Unread)
+    watched, x = taiyi_fx.instrument(model, {"read": ["OutputRMS"]}), torch.randn(3, 4)
+    for _ in range(2):
+        assert torch.equal(watched(x), plain(x))
+
+
+class CallsForward(nn.Module):
+    """A part that calls the forward of a part of its own, or of one that is beside it."""
+
+    def __init__(self, called):
+        super().__init__()
+        self.own, self.called = nn.Linear(4, 4), called
+
+    def forward(self, x):
+        return self.own.forward(x) + self.called[0].forward(x)
+
+
+class Strategy(nn.Module):
+    """As in gpytorch: the model's own call is its strategy's, which calls the model's forward."""
+
+    def __init__(self, model):
+        super().__init__()
+        object.__setattr__(self, "model", model)
+
+    def forward(self, x):
+        return self.model.forward(x)
+
+
+class WithStrategy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.strategy = nn.Linear(4, 4), Strategy(self)
+
+    def forward(self, x):
+        return self.fc(x)
+
+    def __call__(self, x):
+        return self.strategy(x)
+
+
+class CallForwards(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.beside = nn.Linear(4, 4)
+        self.part = CallsForward([self.beside])
+
+    def forward(self, x):
+        return self.part(self.beside(x))
+
+
+class GivesForward(nn.Module):
+    """Gives a part the forward of another one for a while."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        self.other.forward = self.one.forward
+        try:
+            return self.other(x)
+        finally:
+            del self.other.forward
+
+
+class Twin(nn.Linear):
+    original = None
+
+    def forward(self, x):
+        return super().forward(x) if self.original is None else 2 * self.original.forward(x)
+
+
+class CallsTwin(nn.Module):
+    """Calls a shallow copy of a part, which calls the part's forward."""
+
+    def __init__(self):
+        super().__init__()
+        self.part, self.last = Twin(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        twin = copy.copy(self.part)
+        object.__setattr__(twin, "original", self.part)
+        return self.last(twin(x))
+
+
+@pytest.mark.parametrize("read", ["", "last"])
+def test_a_copy_may_call_the_forward_of_what_it_is_a_copy_of(read):
+    plain, model = built(CallsTwin), built(CallsTwin)
+    watched, x = taiyi_fx.instrument(model, {read: ["OutputRMS"]}), torch.randn(3, 4)
+    for _ in range(2):
+        assert torch.equal(watched(x), plain(x))
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")  # that a part is not called
+@pytest.mark.parametrize("kind", [CallForwards, WithStrategy, GivesForward])
+@pytest.mark.parametrize("read", ["*", "", "Linear"])
+def test_a_part_may_call_the_forward_of_another(kind, read):
+    plain, model = built(kind), built(kind)
+    watched, x = taiyi_fx.instrument(model, {read: ["OutputRMS"]}), torch.randn(3, 4)
+    for step in range(3):
+        if step == 2:
+            watched.monitor.pause()
+        made, expected = watched(x), plain(x)
+        assert torch.equal(made, expected)
+        assert torch.equal(model(x), expected)
+        made.square().sum().backward()
+        watched.monitor.track(step)
+
+
+class Embedded(nn.Linear):
+    def forward(self, x, embedding=0.0):
+        return super().forward(x) + embedding
+
+
+class AsksForArguments(nn.Module):
+    """Gives the embedding to the parts whose forwards take one."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4), Embedded(4, 4), nn.Linear(4, 4)])
+        self.head = nn.Linear(4, 4)
+
+    def forward(self, x, embedding):
+        for layer in self.layers:
+            takes_it = "embedding" in layer.forward.__code__.co_varnames
+            x = layer(x, embedding) if takes_it else layer(x)
+        return self.head(x)
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+@pytest.mark.parametrize("read", ["head", "layers.1"])
+def test_a_model_may_ask_for_the_arguments_of_a_forward_that_is_read(read, is_compiled):
+    plain, model = built(AsksForArguments), built(AsksForArguments)
+    watched = taiyi_fx.instrument(model, {read: ["OutputRMS"]})
+    call = torch.compile(watched, backend="aot_eager") if is_compiled else watched
+    x, embedding = torch.randn(3, 4), torch.randn(3, 4)
+    for step in range(3):
+        made, expected = call(x, embedding), plain(x, embedding)
+        assert torch.equal(made, expected)
+        made.sum().backward()
+        watched.monitor.track(step)
+    assert len(watched.monitor.records) == 3
+
+
+class TwoReaders(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.activation = nn.Linear(4, 8), nn.ReLU()
+        self.second, self.third = nn.Linear(8, 2), nn.Linear(8, 2)
+
+    def forward(self, x):
+        x = self.first(x)
+        return self.second(self.activation(x)) + self.third(x)
+
+
+def test_an_activation_may_be_set_in_place_later():
+    """Then what the first layer returned is no longer what the third one is given."""
+    watched = taiyi_fx.instrument(TwoReaders(), {"first": ["OutputRMS"], "third": ["InputRMS"]})
+    x, given = torch.randn(16, 4), []
+    watched.third.register_forward_pre_hook(lambda _, args: given.append(args[0].detach().clone()))
+    for step, is_in_place in enumerate((False, True)):
+        watched.activation.inplace = is_in_place
+        watched(x).sum().backward()
+        watched.monitor.track(step)
+        expected = given[-1].double().square().mean().sqrt().item()
+        assert watched.monitor.get_output()["third"]["InputRMS"][step] == pytest.approx(expected)
+
+
 def test_replicas_of_an_instrumented_object_are_refused_with_the_reason():
     with pytest.raises(RuntimeError, match="use DistributedDataParallel"):
         taiyi_fx.instrument(built(Net), CFG)._replicate_for_data_parallel()

@@ -54,7 +54,7 @@ def test_type_checkers_see_what_runs():
         taiyi_fx.instrumnt  # noqa: B018
 
 
-@pytest.mark.slow  # processes that import torch
+@pytest.mark.exhaustive  # processes that import torch
 @pytest.mark.parametrize(
     "first", ["instrument", "quantities", "quantities.catalogue", "pictures", "pictures.report"]
 )

@@ -24,6 +24,7 @@ from benchmarks.faults import (
     planted,
     reported,
     sound,
+    twinned,
 )
 from benchmarks.faults.early import early_alarms
 from benchmarks.faults.fault import FAULTS, HEALTHY, Fault, Healthy
@@ -45,6 +46,7 @@ __all__ = [
     "planted",
     "reported",
     "sound",
+    "twinned",
 ]
 
 Case = Fault | Healthy | Sound

@@ -19,8 +19,12 @@ _HEAD = [
     *("peak of memory, taiyi_fx", "peak of memory, hooks by hand"),
 ]
 
+_TURN = 100
+"""Steps of a turn of a preset's schedule, later on."""
+
 _SAID = (
-    "What `instrument(model)` reads without a configuration, after its first thousand steps; and "
+    "What `instrument(model)` reads without a configuration, later on, at one of 100 steps (here "
+    f"at one of {BLOCK}, and what that takes divided by {_TURN // BLOCK}); and "
     "four norms (input, output gradient, weight, its gradient) of every linear, convolution and "
     "BatchNorm layer, as a share of the plain training step in the same mode: the median over "
     f"blocks of {BLOCK} steps, all tools in turn [quartiles]. Under bfloat16 autocast, the device "
@@ -44,17 +48,21 @@ def _title(model: str) -> str:
 
 
 def _cells(found: Found) -> list[str]:
-    times = [_time(found, row) for row in (BASE, NOISE, PRESET, *EACH, *TENTH)]
+    noise, *others = [_time(found, row) for row in (NOISE, *EACH, *TENTH)]
+    times = [_time(found, BASE), noise, _time(found, PRESET, share=BLOCK / _TURN), *others]
     return [*times, *(_peak(found, row) for row in EACH)]
 
 
-def _time(found: Found, row: Row) -> str:
+def _time(found: Found, row: Row, share: float = 1.0) -> str:
+    """A cell; of what a tool takes beside the plain model that share is told."""
     blocks, base = (found["spent"].get(str(which)) for which in (row, BASE))
     if str(row) in found["failed"]:
         return "failed"
     if blocks is None or base is None:
         return ""
-    return milliseconds_cell(blocks, BLOCK) if row == BASE else ratio_cell(blocks, base)
+    if row == BASE:
+        return milliseconds_cell(blocks, BLOCK)
+    return ratio_cell([b + share * (a - b) for a, b in zip(blocks, base, strict=True)], base)
 
 
 def _peak(found: Found, row: Row) -> str:

@@ -29,7 +29,7 @@ class HostCopies:
         self._patches = ExitStack()
 
     def __enter__(self) -> HostCopies:
-        for name in (*_READS, "cpu", "to"):
+        for name in (*_READS, "cpu", "to", "clone"):
             counted = self._counted(name, getattr(Tensor, name))
             self._patches.enter_context(mock.patch.object(Tensor, name, counted))
         return self
@@ -42,8 +42,9 @@ class HostCopies:
             is_copy = name == "cpu" or (name == "to" and _names_cpu([*args, *kwargs.values()]))
             if (is_copy or name in _READS) and not self._is_on_host(x):
                 self.count += 1
+            is_from_host = name == "clone" and self._is_on_host(x)
             found = method(x, *args, **kwargs)
-            if is_copy:
+            if is_copy or is_from_host:
                 self._on_host.append(found.untyped_storage())
             return found
 

@@ -58,13 +58,12 @@ class Training:
         self._optimizer.zero_grad()
 
 
-def started(case: Case, work: Work, tool: str, dtype: torch.dtype = torch.float32) -> Training:
+def started(case: Case, work: Work, tool: str) -> Training:
     """The model as every tool gets it, watched by one of them."""
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model, (x, classes) = case.build().to(device, dtype), case.batch()
-    x = x.to(device, dtype if x.is_floating_point() else None)
-    training = Training(TOOLS[tool].watch(model, work), (x, classes.to(device)))
+    model, (x, classes) = case.build().to(device), case.batch()
+    training = Training(TOOLS[tool].watch(model, work), (x.to(device), classes.to(device)))
     training.step = work.first_step
     return training
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
 
 from benchmarks.overhead.models import probed
+from taiyi_fx.config.presets import Part, fitting
 from taiyi_fx.config.presets.stock import SCHEDULE
 from taiyi_fx.schedule import Schedule, parse_schedule
 
@@ -52,6 +53,7 @@ class Work:
         schedule: The steps that are due, if not every `interval`-th.
         is_preset: Whether it is what `instrument` asks for without a configuration. Then neither
             are values compared.
+        cadence: The schedule in place of the preset's own.
         first_step: The number of the first step.
         warms_up: Whether there are steps before the first that counts.
     """
@@ -63,6 +65,7 @@ class Work:
     by_class: Mapping[type[nn.Module], list[list[str]]] | None = None
     schedule: Schedule | None = None
     is_preset: bool = False
+    cadence: str | None = None
     first_step: int = 0
     warms_up: bool = True
 
@@ -77,10 +80,10 @@ class Work:
             return self.schedule.is_due(step)
         return step % self.interval == 0
 
-    def cfg(self, model: nn.Module) -> Mapping[Any, list[list[str]]] | None:
+    def cfg(self, model: nn.Module) -> Any:
         """The configuration of taiyi_fx that asks for it."""
         if self.is_preset:
-            return None
+            return None if self.cadence is None else _preset_at(model, self.cadence)
         if self.by_class is not None:
             modules = list(model.modules())
             return {
@@ -92,6 +95,18 @@ class Work:
     def series(self, model: nn.Module) -> set[Series]:
         """Everything that a due step has to record."""
         return {(name, quantity) for name in probed(model) for quantity in self.quantities}
+
+
+def _preset_at(model: nn.Module, cadence: str) -> list[Part]:
+    """What the preset that fits a model asks for, at other steps."""
+    parts: list[Part] = []
+    for part in fitting(model):
+        entries = [
+            [name, cadence if schedule == SCHEDULE else schedule, *options]
+            for name, schedule, *options in part.entries
+        ]
+        parts.append(replace(part, entries=tuple(entries)))
+    return parts
 
 
 WORKS = {
@@ -106,11 +121,19 @@ WORKS = {
         by_class=FIRST_LOOK,
     ),
     "preset": Work(
-        "Without a configuration: later on, when it is read every 20 steps",
+        "Without a configuration: later on, when it is read every 100 steps",
+        _PRESET,
+        interval=100,
+        is_preset=True,
+        first_step=2000,
+    ),
+    "preset-often": Work(
+        "Without a configuration, but read every 20 steps, as a look",
         _PRESET,
         interval=20,
         is_preset=True,
-        first_step=1000,
+        cadence="every(20)",
+        first_step=2000,
     ),
     "preset-start": Work(
         "Without a configuration: the first 200 steps, most densely read at the beginning",

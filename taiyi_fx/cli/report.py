@@ -28,7 +28,7 @@ def add(commands: Commands) -> None:
         "paths", metavar="RUN", nargs="+", help=f"the run, or several, side by side; {GROUPS}"
     )
     added.add_argument(
-        "-o", "--output", metavar="FILE", help="the page (default: RUN's name and .html)"
+        "-o", "--output", "--to", metavar="FILE", help="the page (default: RUN's name and .html)"
     )
     added.add_argument(
         "--compare", metavar="RUN", action="append", default=[], help="the same as one more RUN"

@@ -1,6 +1,7 @@
 """Rules over the numbers of a training: its faults, since when, and what to do."""
 
 from taiyi_fx.findings.facts.attributes import Attributes, attributes_of
+from taiyi_fx.findings.facts.empty import of_elements
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.forwards import OUTSIDE, Forward
 from taiyi_fx.findings.facts.loss_graph import LossGraph, loss_graph_of
@@ -57,6 +58,7 @@ __all__ = [
     "left_out_of",
     "loss_graph_of",
     "not_finite_of",
+    "of_elements",
     "owners_of",
     "repeated_in",
     "settings_of",

@@ -17,6 +17,7 @@ def as_json(found: Finding) -> dict[str, Any]:
         **dataclasses.asdict(found),
         "value": json_number(found.value),
         "consequences": [as_json(one) for one in found.consequences],
+        "functions": [*found.functions],
     }
 
 
@@ -30,13 +31,16 @@ def from_json(entry: Mapping[str, Any]) -> Finding:
     """
     rest = [from_json(one) for one in entry["consequences"]]
     texts = {name: entry[name] for name in _TEXTS}
-    for name, text in texts.items():
+    functions = entry.get("functions", ())  # those of runs from before have none
+    named = (*texts.items(), *(("a function", one) for one in functions))
+    for name, text in named:
         if not isinstance(text, str):
             raise TypeError(f"{name} of a finding is {type(text).__name__}")
     if texts["severity"] not in SEVERITIES:
         raise ValueError(f"a finding has the severity {texts['severity']!r}")
     step, value = operator.index(entry["step"]), float(entry["value"])
-    return Finding(**texts, step=step, value=value, consequences=tuple(rest))
+    others = {"consequences": tuple(rest), "functions": tuple(functions)}
+    return Finding(**texts, step=step, value=value, **others)
 
 
 _TEXTS = ("kind", "severity", "module", "quantity", "expected", "text", "advice")

@@ -7,50 +7,33 @@ from dataclasses import replace
 
 from taiyi_fx.findings.finding import SEVERITIES, Finding
 
-_ORIGINS = (
-    "wild_input",
-    "input_spike",
-    "wild_loss",
-    "odd_loss",
-    "growing_values",
-    "odd_setting",
-    "wild_start",
-    "large_decay",
-    "changed_between",
-    "stream_jump",
-    "unsquashed_loss",
-    "unbounded_loss",
-    "class_axis",
-    "heavy_dropout",
-    "large_epsilon",
-    "changed_gradient",
-    "changed_by_hook",
-    "odd_rate",
-    "weight_jump",
-    "rank_collapse",
-    "outlier",
-    "gradient_jump",
-    "wild_output",
+ORIGINS = frozenset(
+    "wild_input input_spike wild_loss odd_loss growing_values odd_setting wild_start "
+    "large_decay changed_between stream_jump unsquashed_loss unbounded_loss class_axis "
+    "heavy_dropout large_epsilon changed_gradient changed_by_hook odd_rate weight_jump "
+    "rank_collapse outlier gradient_jump wild_output raised_rate".split()
 )
 """Kinds that make the steps of an optimizer too large."""
 _MAKE_GRADIENTS = ("changed_gradient", "changed_between", "stream_jump")
 _LONG = 8
 """Steps by which what was there before a jump was there for sure."""
-_EFFECTS = (
-    "weight_jump",
-    "drift",
-    "rank_collapse",
-    "outlier",
-    "gradient_jump",
-    "share_of_trouble",
-    "zero_output",
-    "saturated",
-    "zero_gradient",
-    "attention_collapse",
-    "wild_output",
-    "wild_parameter",
+_EFFECTS = frozenset(
+    "weight_jump drift rank_collapse outlier gradient_jump share_of_trouble zero_output "
+    "saturated zero_gradient attention_collapse wild_output wild_parameter".split()
 )
 """Kinds that too large steps of all weights leave behind."""
+
+
+_STRUCTURAL = frozenset(
+    "detached hidden_layers broadcast torn_view normalised_samples squashed_loss softmax_axis "
+    "untaught_router".split()
+)
+"""Kinds of what is wrong in how a model is built and trained, which holds from the first step."""
+_IN_TIME = frozenset(
+    "large_steps divergence drift growth wild_output loss_spike weight_jump raised_rate "
+    "attention_collapse rank_collapse share_of_trouble zero_output zero_gradient".split()
+)
+"""Kinds of what a training comes to."""
 
 
 def by_severity(every: Sequence[Finding]) -> list[Finding]:
@@ -64,18 +47,34 @@ def causes_first(every: Sequence[Finding]) -> list[Finding]:
     What was odd before the first large step led to it, and is as urgent; what came later is left
     behind by it.
     """
-    ordered = _jumps_behind_what_was_before(by_severity(every))
+    ordered = _jumps_behind_what_was_before(by_severity(_structural_as_urgent(every)))
     of_all = [one for one in ordered if one.kind == "large_steps" or _is_of_all(one)]
     if not of_all:
         return ordered
     steps = min(of_all, key=lambda one: one.step)
-    origins = [one for one in ordered if one.kind in _ORIGINS and _comes_before(one, steps)]
+    origins = [one for one in ordered if one.kind in ORIGINS and _comes_before(one, steps)]
     later = [one for one in ordered if one.step >= steps.step and one is not steps]
     effects = [one for one in later if one.kind in _EFFECTS and one.module != steps.module]
     rest = [one for one in ordered if one not in (*origins, *effects, steps)]
     urgent = [one for one in rest if one.severity == "alert"]
     first = [replace(one, severity="alert") for one in origins[:1]]
     return by_severity([*first, *urgent, steps, *origins[1:], *rest[len(urgent) :], *effects])
+
+
+def _structural_as_urgent(every: Sequence[Finding]) -> list[Finding]:
+    """The findings, of which what is wrong from the first step is as urgent as what comes later.
+
+    It is put before these.
+    """
+    later = [one for one in every if one.kind in _IN_TIME and one.step > 0]
+    first = [one for one in every if one.kind in _STRUCTURAL and one.step == 0]
+    first = [one for one in first if one.severity != "note"]
+    if not later or not first:
+        return [*every]
+    worst = by_severity([*first, *later])[0].severity
+    place = min(every.index(one) for one in (*first, *later))
+    rest = [[one for one in part if one not in first] for part in (every[:place], every[place:])]
+    return [*rest[0], *(replace(one, severity=worst) for one in first), *rest[1]]
 
 
 def _jumps_behind_what_was_before(ordered: Sequence[Finding]) -> list[Finding]:
@@ -91,7 +90,7 @@ def _jumps_behind_what_was_before(ordered: Sequence[Finding]) -> list[Finding]:
 
 
 def _leads_to(one: Finding, jump: Finding) -> bool:
-    is_origin = one.kind in _ORIGINS and one is not jump and one.severity == jump.severity
+    is_origin = one.kind in ORIGINS and one is not jump and one.severity == jump.severity
     return is_origin and one.step + _LONG <= jump.step
 
 

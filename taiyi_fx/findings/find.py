@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from taiyi_fx.findings.causes import by_severity, causes_first
+from taiyi_fx.findings.causes import ORIGINS, by_severity, causes_first
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.idle import without_steps_of_idle
+from taiyi_fx.findings.facts.watched import grouped
 from taiyi_fx.findings.finding import SEVERITIES, Finding, Severity
 from taiyi_fx.findings.followed import follow_ups_beneath
 from taiyi_fx.findings.listed import Findings
@@ -19,14 +20,18 @@ from taiyi_fx.findings.rules.attention.attention import (
     attention_sinks,
     sharp_starts,
 )
-from taiyi_fx.findings.rules.attention.experts import dead_experts, router_collapses
 from taiyi_fx.findings.rules.attention.heads import odd_heads
-from taiyi_fx.findings.rules.attention.loads import dropped_tokens, unbalanced_routers
 from taiyi_fx.findings.rules.attention.masks import (
     masks_ahead,
     missing_masks,
     narrow_masks,
     turned_masks,
+)
+from taiyi_fx.findings.rules.attention.routers import (
+    dead_experts,
+    dropped_tokens,
+    router_collapses,
+    unbalanced_routers,
 )
 from taiyi_fx.findings.rules.attention.same_experts import same_weights, untaught_routers
 from taiyi_fx.findings.rules.gradients.depth import chains, jumps
@@ -34,37 +39,40 @@ from taiyi_fx.findings.rules.gradients.gradient_steps import gradient_steps
 from taiyi_fx.findings.rules.gradients.gradients import changed_gradients
 from taiyi_fx.findings.rules.gradients.missing import missing_gradients
 from taiyi_fx.findings.rules.losses.batch_axes import batch_axes
-from taiyi_fx.findings.rules.losses.broadcasts import broadcasts
-from taiyi_fx.findings.rules.losses.copied_targets import copied_targets
-from taiyi_fx.findings.rules.losses.first_guesses import wild_starts
-from taiyi_fx.findings.rules.losses.first_places import first_places
+from taiyi_fx.findings.rules.losses.given import dropped_outputs, own_pairs
 from taiyi_fx.findings.rules.losses.loss import divergence, plateau, spikes, squashed_twice
+from taiyi_fx.findings.rules.losses.mixed_axes import broadcasts, torn_views
 from taiyi_fx.findings.rules.losses.odd_losses import odd_losses
 from taiyi_fx.findings.rules.losses.runs_of_batches import sorted_batches
+from taiyi_fx.findings.rules.losses.sequences import copied_targets, first_places
 from taiyi_fx.findings.rules.losses.shifts import shifts
 from taiyi_fx.findings.rules.losses.softmax_axes import normalised_samples, softmax_axes
-from taiyi_fx.findings.rules.losses.torn_views import torn_views
 from taiyi_fx.findings.rules.losses.trivial import trivial_losses
 from taiyi_fx.findings.rules.losses.unbounded import unbounded_losses
-from taiyi_fx.findings.rules.losses.wild_losses import wild_losses
+from taiyi_fx.findings.rules.losses.wild_losses import wild_losses, wild_starts
 from taiyi_fx.findings.rules.optimizer.decays import large_decays
-from taiyi_fx.findings.rules.optimizer.ended import ended_rates
 from taiyi_fx.findings.rules.optimizer.foreign_steps import foreign_steps
 from taiyi_fx.findings.rules.optimizer.learning import no_update, zero_gradients
-from taiyi_fx.findings.rules.optimizer.lost_state import lost_states
-from taiyi_fx.findings.rules.optimizer.moments import lost_moments, undecaying_moments
 from taiyi_fx.findings.rules.optimizer.odd_settings import odd_settings
 from taiyi_fx.findings.rules.optimizer.rates import odd_rates
-from taiyi_fx.findings.rules.optimizer.restarted_warm_ups import restarted_warm_ups
 from taiyi_fx.findings.rules.optimizer.rounding import updates_lost
 from taiyi_fx.findings.rules.optimizer.scaler import overflow, skipped_steps
+from taiyi_fx.findings.rules.optimizer.schedules import (
+    ended_rates,
+    raised_rates,
+    restarted_warm_ups,
+)
+from taiyi_fx.findings.rules.optimizer.state import lost_moments, lost_states, undecaying_moments
 from taiyi_fx.findings.rules.optimizer.steps import odd_steps, step_sizes, weight_jumps
 from taiyi_fx.findings.rules.own import own_rules
-from taiyi_fx.findings.rules.structure.adapters import frozen_adapters
+from taiyi_fx.findings.rules.structure.as_built import (
+    frozen_adapters,
+    hidden_layers,
+    shared_entries,
+)
 from taiyi_fx.findings.rules.structure.batch_norm import stale_statistics
 from taiyi_fx.findings.rules.structure.copies import parted_copies
 from taiyi_fx.findings.rules.structure.foreign_outputs import foreign_outputs
-from taiyi_fx.findings.rules.structure.hidden_layers import hidden_layers
 from taiyi_fx.findings.rules.structure.hooked import changed_by_hooks, name_hooks
 from taiyi_fx.findings.rules.structure.layer_runs import doubled_outputs, missing_activations
 from taiyi_fx.findings.rules.structure.layers import odd_layers
@@ -73,30 +81,27 @@ from taiyi_fx.findings.rules.structure.modes import evaluation_modes, unfed_norm
 from taiyi_fx.findings.rules.structure.odd_attributes import odd_attributes
 from taiyi_fx.findings.rules.structure.odd_forwards import odd_forwards
 from taiyi_fx.findings.rules.structure.odd_norms import odd_norms
-from taiyi_fx.findings.rules.structure.shared_entries import shared_entries
 from taiyi_fx.findings.rules.structure.untrained import untrained_backbones
 from taiyi_fx.findings.rules.structure.zero_weights import zero_weights
+from taiyi_fx.findings.rules.values.alike import alike_rows, same_units
 from taiyi_fx.findings.rules.values.changed_between import changed_between
 from taiyi_fx.findings.rules.values.drift import drift
-from taiyi_fx.findings.rules.values.formats import out_of_range
+from taiyi_fx.findings.rules.values.formats import keep_wider, massive_activations, out_of_range
 from taiyi_fx.findings.rules.values.growing_values import growing_values
 from taiyi_fx.findings.rules.values.idle_branches import idle_branches
 from taiyi_fx.findings.rules.values.inputs import drifting_inputs, wild_inputs
-from taiyi_fx.findings.rules.values.massive import massive_activations
-from taiyi_fx.findings.rules.values.narrow_formats import keep_wider
+from taiyi_fx.findings.rules.values.metrics import undefined_metrics
 from taiyi_fx.findings.rules.values.non_finite import first_step, non_finite
 from taiyi_fx.findings.rules.values.odd_starts import odd_starts
 from taiyi_fx.findings.rules.values.outputs import wild_between, wild_outputs, zero_outputs
 from taiyi_fx.findings.rules.values.ranks import rank_collapses
 from taiyi_fx.findings.rules.values.repeated_inputs import repeated_inputs
-from taiyi_fx.findings.rules.values.same_units import same_units
 from taiyi_fx.findings.rules.values.saturation import saturated
 from taiyi_fx.findings.rules.values.shares import shares_of_trouble
 from taiyi_fx.findings.rules.values.siblings import outliers
 from taiyi_fx.findings.rules.values.sizes import wild_parameters
 from taiyi_fx.findings.rules.values.stream_jumps import stream_jumps
 from taiyi_fx.findings.rules.values.trends import growth
-from taiyi_fx.findings.rules.values.variation import alike_rows
 
 Rule = Callable[[Evidence], Iterator[Finding]]
 
@@ -120,6 +125,7 @@ RULES: tuple[Rule, ...] = (
     odd_rates,
     ended_rates,
     restarted_warm_ups,
+    raised_rates,
     frozen_adapters,
     large_decays,
     lost_states,
@@ -140,6 +146,8 @@ RULES: tuple[Rule, ...] = (
     torn_views,
     doubled_outputs,
     missing_activations,
+    own_pairs,
+    dropped_outputs,
     copied_targets,
     first_places,
     batch_axes,
@@ -197,38 +205,15 @@ RULES: tuple[Rule, ...] = (
     drifting_inputs,
     shared_entries,
     parted_copies,
+    undefined_metrics,
     own_rules,
 )
 """The rules for numbers that are finite. Those after the first NaN or Inf are not looked at."""
 
-_LEADS_TO_NON_FINITE = (
-    "heavy_dropout",
-    "large_epsilon",
-    "wild_loss",
-    "odd_loss",
-    "growing_values",
-    "odd_setting",
-    "changed_between",
-    "stream_jump",
-    "unsquashed_loss",
-    "unbounded_loss",
-    "class_axis",
-    "wild_input",
-    "changed_by_hook",
-    "odd_rate",
-    "changed_gradient",
-    "weight_jump",
-    "drift",
-    "wild_parameter",
-    "large_steps",
-    "outlier",
-    "gradient_jump",
-    "wild_output",
-    "growth",
-    "attention_collapse",
-    "attention_logit_growth",
-    "divergence",
-)
+_LEADS_TO_NON_FINITE = ORIGINS.union(
+    "drift wild_parameter large_steps growth attention_collapse attention_logit_growth "
+    "divergence".split()
+) - {"input_spike", "wild_start", "large_decay", "rank_collapse"}
 """Kinds of findings whose numbers grow to Inf."""
 _OWN = ("own_rule", "rule_failed")
 _REPORT = "The other rules were applied; please report this one, with the text"
@@ -286,15 +271,15 @@ def _applied(rule: Rule, evidence: Evidence, *, strict: bool) -> list[Finding]:
 
 def _of_each_kind(every: list[Finding]) -> list[Finding]:
     """The first finding of each kind, the others of it beneath."""
-    by_kind: dict[tuple[str, str], list[Finding]] = {}
-    for found in every:
-        # Rules of users' own have one kind together, and are of different things.
-        own = found.quantity.partition(".")[0] if found.kind in _OWN else ""
-        by_kind.setdefault((found.kind, own), []).append(found)
     return [
         replace(first, consequences=tuple(rest), severity=_worst([first, *rest]))
-        for first, *rest in by_kind.values()
+        for first, *rest in grouped(every, _kind).values()
     ]
+
+
+def _kind(found: Finding) -> tuple[str, str]:
+    """Its kind; that of users' own rules is one of different things."""
+    return found.kind, found.quantity.partition(".")[0] if found.kind in _OWN else ""
 
 
 def _worst(every: list[Finding]) -> Severity:

@@ -10,6 +10,9 @@ Severity = Literal["alert", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("alert", "warning", "note")
 """From the most urgent on."""
 
+_NAMED = 3
+"""The consequences that the text of a finding names."""
+
 _PAGE = "docs/how-to/findings.md"
 
 
@@ -29,6 +32,8 @@ class Finding:
         text: What was seen, in a sentence.
         advice: What to check or to change.
         consequences: Findings that follow from this one.
+        functions: The functions that it is about, of those that the module's output or the loss is
+            made by, such as ``"argmax"``.
     """
 
     kind: str
@@ -41,6 +46,7 @@ class Finding:
     text: str
     advice: str
     consequences: tuple[Finding, ...] = field(default=(), repr=False)
+    functions: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def link(self) -> str:
@@ -49,11 +55,16 @@ class Finding:
 
     @property
     def text_with_consequences(self) -> str:
-        """The text, and how many findings follow from this one."""
+        """The text, and the findings that follow from this one: how many, and the first of them."""
         more = len(self.consequences)
         if not more:
             return self.text
-        return f"{self.text} ({more} more {'follow' if more > 1 else 'follows'} from it)"
+        named = [
+            one.kind + (f" of {one.module!r}" if one.module else "") for one in self.consequences
+        ]
+        first = ", ".join(named[:_NAMED]) + (", ..." if more > _NAMED else "")
+        verb = "follow" if more > 1 else "follows"
+        return f"{self.text} ({more} more {verb} from it: {first})"
 
     def __str__(self) -> str:
         return f"{self.severity} {self.kind}: {self.text_with_consequences}. {self.advice}"

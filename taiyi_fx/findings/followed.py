@@ -127,67 +127,55 @@ def _is_from_then_and_behind(cause: Finding, effect: Finding, evidence: Evidence
 
 
 _OF_NOTHING: Mapping[str, Follows] = dict.fromkeys(
-    (
-        "zero_output",
-        "missing_gradient",
-        "rank_collapse",
-        "outlier",
-        "odd_steps",
-        "stale_statistics",
-    ),
+    "zero_output missing_gradient rank_collapse outlier odd_steps stale_statistics".split(),
     _is_in_its_block,
 )
 _OF_SIZE = ("wild_output", "growth", "drift", "wild_parameter", "exploding_gradient", "outlier")
 _OF_DATA = (
-    "zero_output",
-    "share_of_trouble",
-    "zero_gradient",
-    "vanishing_gradient",
-    "loss_spike",
-    "plateau",
+    "zero_output share_of_trouble zero_gradient vanishing_gradient loss_spike plateau".split()
 )
 _OF_LOSS = (
-    "gradients_not_cleared",
-    "changed_gradient",
-    "drift",
-    "large_steps",
-    "small_steps",
-    "vanishing_gradient",
-    "plateau",
+    "gradients_not_cleared changed_gradient drift large_steps small_steps vanishing_gradient "
+    "plateau".split()
 )
-_OF_ZEROS = ("outlier", "rank_collapse", "missing_residual", "share_of_trouble")
+_OF_ZEROS = "outlier rank_collapse missing_residual share_of_trouble zero_gradient".split()
 _OF_INPUT = ("outlier", "wild_output", "saturated", "gradient_jump", "share_of_trouble")
 _OF_NORM = (
-    "attention_collapse",
-    "attention_logit_growth",
-    "outlier",
-    "stream_jump",
-    "wild_output",
-    "growing_values",
+    "attention_collapse attention_logit_growth outlier stream_jump wild_output "
+    "growing_values".split()
 )
 _OF_GROWTH: Mapping[str, Follows] = dict.fromkeys(
     ("share_of_trouble", "zero_gradient", "zero_output", "saturated"), _is_later_and_behind
 )
 _OF_SETTINGS = ("drift", "growth", "wild_output", "large_steps", "divergence", "attention_collapse")
+_OF_RATE = (
+    "large_steps divergence loss_spike weight_jump drift growth wild_output "
+    "share_of_trouble zero_output zero_gradient saturated rank_collapse attention_collapse "
+    "attention_logit_growth wild_parameter gradient_jump outlier no_update".split()
+)
 _OF_HOOK = (  # of values, which make gradients
-    "gradient_jump",
-    "outlier",
-    "wild_output",
-    "growth",
-    "share_of_trouble",
-    "zero_gradient",
-    "saturated",
+    "gradient_jump outlier wild_output growth share_of_trouble zero_gradient saturated".split()
 )
 _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("small_steps", {"no_update": _is_rounded_away}),
     ("softmax_axis", dict.fromkeys(("zero_gradient", "plateau"), _is_of_one)),
     ("odd_loss", dict.fromkeys(_OF_LOSS, _is_at_any_time)),
-    ("detached", dict.fromkeys(("zero_weight", "zero_output", "plateau"), _is_of_all)),
+    (
+        "detached",
+        {
+            **dict.fromkeys(("zero_weight", "zero_output", "plateau"), _is_of_all),
+            "rank_collapse": _is_of_it,
+        },
+    ),
     ("missing_mask", {"odd_forward": _is_around_it}),
     ("odd_forward", dict.fromkeys(("missing_residual", "missing_norm", "outlier"), _is_of_it)),
     ("no_update", dict.fromkeys(("gradients_not_cleared", "changed_gradient"), _is_of_it)),
     ("large_decay", {"drift": _is_of_all_or_it}),
     ("odd_setting", dict.fromkeys(_OF_SETTINGS, _is_of_all_or_it_from_then)),
+    (
+        "raised_rate",
+        {**dict.fromkeys(_OF_RATE, _is_from_then), "sorted_batches": _is_at_any_time},
+    ),
     ("unbalanced_router", dict.fromkeys(("dead_experts", "zero_gradient"), _is_in_its_block)),
     ("changed_by_hook", dict.fromkeys(_OF_HOOK, _is_from_then_and_behind)),
     ("stream_jump", dict.fromkeys(_OF_HOOK, _is_from_then)),

@@ -23,12 +23,15 @@ class Description:
         second_moment: The mean of their squares, likewise.
         step: What a step subtracts from the parameter, likewise.
         is_elementwise: True if each of their elements is made of what there is at its place alone.
+        momentum: The key of a group's setting that is 0 where no first moment is kept; empty if it
+            always is.
     """
 
     first_moment: Tells | None = None
     second_moment: Tells | None = None
     step: Tells | None = None
     is_elementwise: bool = False
+    momentum: str = ""
 
 
 _KNOWN: dict[type, Description] = {}
@@ -41,6 +44,7 @@ def describe_optimizer(
     second_moment: str | Tells | None = None,
     step: Tells | None = None,
     elementwise: bool = False,
+    momentum: str = "",
 ) -> None:
     """Describes an optimizer, so that quantities such as ``FirstMoment`` can be asked for.
 
@@ -57,6 +61,8 @@ def describe_optimizer(
         elementwise: True if each element of what these functions return is made of what the state,
             the parameter and the gradient have at its place: a large parameter is then taken in
             flat pieces, without a copy of all of it.
+        momentum: The key of a parameter group's setting, such as ``"momentum"``, where the
+            optimizer keeps no mean of gradients while that is 0.
 
     Raises:
         TypeError: The class is no class, or nothing is described by a key or a function.
@@ -71,7 +77,7 @@ def describe_optimizer(
     if all(way is None for way in given.values()):
         raise TypeError(f"nothing is said of {kind.__name__}: give {', '.join(given)}")
     tells = [_checked(kind, name, _function_of(way)) for name, way in given.items()]
-    _KNOWN[kind] = Description(*tells, is_elementwise=elementwise)
+    _KNOWN[kind] = Description(*tells, is_elementwise=elementwise, momentum=momentum)
 
 
 def description_of(optimizer: Any) -> Description | None:  # whatever has param_groups

@@ -150,7 +150,13 @@ for _kind in (optim.NAdam, optim.RAdam):
         elementwise=True,
     )
 describe_optimizer(optim.Adamax, first_moment=adam_first_moment, elementwise=True)
-describe_optimizer(optim.SGD, first_moment="momentum_buffer", step=sgd_step, elementwise=True)
+describe_optimizer(
+    optim.SGD,
+    first_moment="momentum_buffer",
+    step=sgd_step,
+    elementwise=True,
+    momentum="momentum",
+)
 describe_optimizer(optim.RMSprop, second_moment="square_avg", step=rmsprop_step, elementwise=True)
 describe_optimizer(optim.Adagrad, second_moment="sum", step=adagrad_step, elementwise=True)
 describe_optimizer(optim.Adafactor, second_moment=adafactor_second_moment, step=adafactor_step)

@@ -142,6 +142,18 @@ class Outline:
                 found.setdefault(i, []).append(edge)
         return found
 
+    @functools.cached_property
+    def edges_out_of(self) -> Mapping[int, Sequence[Edge]]:
+        """The edges to elsewhere from each item that has any, or from what is within it."""
+        found: dict[int, list[Edge]] = {}
+        for edge in self.edges:
+            around = {*self.around(edge.target)}
+            for i in self.around(edge.source):
+                if i in around:
+                    break
+                found.setdefault(i, []).append(edge)
+        return found
+
     def around(self, index: int) -> Iterator[int]:
         """An item and those that it is in, from the inside."""
         while index >= 0:

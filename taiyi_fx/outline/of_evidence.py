@@ -6,7 +6,14 @@ import functools
 from dataclasses import replace
 
 from taiyi_fx.findings import Evidence
-from taiyi_fx.outline.between import functions_before, modules_before, shape_before
+from taiyi_fx.outline.between import (
+    constants_before,
+    cuts_behind,
+    functions_before,
+    inputs_before,
+    modules_before,
+    shape_before,
+)
 from taiyi_fx.outline.forwards import forwards_of
 from taiyi_fx.outline.items import Outline
 from taiyi_fx.outline.order import execution_order
@@ -19,6 +26,9 @@ def with_outline(evidence: Evidence, outline: Outline | None) -> Evidence:
     return replace(
         evidence,
         before_module=functools.partial(functions_before, outline),
+        constants_before=functools.partial(constants_before, outline),
+        cuts_behind=functools.partial(cuts_behind, outline),
+        inputs_before=functools.partial(inputs_before, outline),
         modules_before=functools.partial(modules_before, outline),
         shape_before=functools.partial(shape_before, outline),
         forwards=forwards_of(outline),

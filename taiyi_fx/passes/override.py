@@ -12,9 +12,19 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import fx, nn
 
 from taiyi_fx.passes.module_tree import modules_of
+
+_CALL = nn.Module._call_impl.__code__
+_CALLS = {_CALL, *(code for code in _CALL.co_consts if isinstance(code, CodeType))}
+"""Code that looks up the forward of a module that is called, and runs it."""
+_OF_METHODS = frozenset(
+    "__closure__ __defaults__ __func__ __globals__ __kwdefaults__ __name__ "
+    "__qualname__ __self__".split()
+)
+_OF_CLASSES = "__annotations__", "__doc__", "__module__"
+"""Attributes that a class of ours has too: only an entry of its own hides these in an object."""
 
 
 class ForwardOverride:
@@ -31,12 +41,12 @@ class ForwardOverride:
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
-        self.below: Callable[..., Any] | None = None
         self._around: Callable[..., Any] | None = None
         self._copies: weakref.WeakSet[nn.Module] | None = None
         self._held_by = _base_with_forward(type(module)) if _is_opaque(type(module)) else None
         self._kind = type(self)
         self._kinds: dict[str, type[ForwardOverride]] = {}
+        self._cover(None)
 
     def original_forward(self) -> Callable[..., Any]:
         """The forward that would run without this one at this moment.
@@ -60,15 +70,19 @@ class ForwardOverride:
 
         Such copies, as `torch.nn.DataParallel` makes of a part for each device, have this entry.
         """
-        frame, caller = sys._getframe(1), None
+        frame = sys._getframe(1)
         while frame is not None and isinstance(frame.f_locals.get("self"), ForwardOverride):
             frame = frame.f_back
-        if frame is not None and self.below is None:
-            caller = frame.f_locals.get("self")
-        if not isinstance(caller, nn.Module) or caller is self.module:
+        if frame is None or frame.f_code not in _CALLS or self.below is not None:
             return self.original_forward()
-        is_copy = isinstance(vars(caller).get("forward"), ForwardOverride)
-        return forward_of_class(caller) if is_copy else self.original_forward()
+        called = frame.f_locals["self"]
+        if called is self.module or self.is_given_to(called):
+            return self.original_forward()
+        return forward_of_class(called)
+
+    def is_given_to(self, module: nn.Module) -> bool:
+        """True if a module that this runs for is no copy, but was given the forward of another."""
+        return False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the original forward; a subclass runs what it puts in its place."""
@@ -80,8 +94,16 @@ class ForwardOverride:
         if self._is_called_by(below):
             return
         if self._around is None or entry_of(self.module) is not self._around:
-            self.below, self._around = below, None
+            self._around = None
+            self._cover(below)
             vars(self.module)["forward"] = self
+
+    def _cover(self, below: Callable[..., Any] | None) -> None:
+        """Puts it over an entry, or over the forward of the module's class."""
+        self.below = below
+        shown = _held_by_class(self.module) if below is None else below
+        for name in _OF_CLASSES:
+            vars(self)[name] = getattr(shown, name, None)
 
     def _is_called_by(self, entry: Any) -> bool:
         """True if an entry is this one, or leads to it: a forward may have kept it for later."""
@@ -101,13 +123,13 @@ class ForwardOverride:
         else:
             self._around = None
             if above is not None:
-                above.below = self.below
+                above._cover(self.below)
             elif self.below is None:
                 del attributes["forward"]
             else:
                 attributes["forward"] = self.below
-        if self._around is None:
-            self.below = None
+        if self._around is None and self.below is not None:
+            self._cover(None)
         if self._copies is not None:
             for copied in self._copies:
                 _drop_copy(copied)
@@ -115,12 +137,26 @@ class ForwardOverride:
 
     @property
     def __signature__(self) -> inspect.Signature:
-        return inspect.signature(forward_of_class(self.module))
+        shown = forward_of_class(self.module) if self.below is None else self.below
+        return inspect.signature(shown)
 
     @property
     def __code__(self) -> CodeType:
-        # torch.compile reads it from a graph module's forward.
-        return type(self).__call__.__code__
+        # Models ask it for the names of arguments; torch.compile marks that of a graph module's
+        # forward, and then looks for the mark on the code that runs.
+        is_marked = isinstance(self.module, fx.GraphModule)
+        return type(self).__call__.__code__ if is_marked else self._shown().__code__
+
+    def __getattr__(self, name: str) -> Any:
+        """An attribute of the method in whose place this stands."""
+        if name.startswith("_") and name not in _OF_METHODS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self._shown(), name)
+
+    def _shown(self) -> Any:
+        if self.below is None and torch.compiler.is_compiling():
+            return type(self.module).forward
+        return forward_of_class(self.module) if self.below is None else self.below
 
     def take_own_code(self, key: str) -> None:
         """Gives this one, for a set of due readings, a class with a code object of its own."""
@@ -166,8 +202,12 @@ def take_off_all(overrides: Iterable[ForwardOverride]) -> None:
 def forward_of_class(module: nn.Module) -> Callable[..., Any]:
     """The forward of a module's class, bound to the module."""
     kind = type(module)
-    held = next(vars(c)["forward"] for c in kind.__mro__ if "forward" in vars(c))
+    held = _held_by_class(module)
     return held.__get__(module, kind) if hasattr(type(held), "__get__") else held
+
+
+def _held_by_class(module: nn.Module) -> Any:
+    return next(vars(c)["forward"] for c in type(module).__mro__ if "forward" in vars(c))
 
 
 def _base_with_forward(kind: type[nn.Module]) -> int:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from torch import nn
+from torch import Tensor, nn
 
 from taiyi_fx.passes.ir import MODEL_PORTS, FunctionGroup, Reading, capabilities
 from taiyi_fx.passes.module_tree import named_parameters
-from taiyi_fx.quantities.health import RULES, Health, OwnRule, keep_own_rule
+from taiyi_fx.quantities.health import RULES, Health, OwnRule, keep_own_rule, may_be_undefined
 from taiyi_fx.quantities.options import check_type
 from taiyi_fx.quantities.places import EACH, Place
 from taiyi_fx.quantities.source import NotApplicable, Source
@@ -28,6 +28,23 @@ class NoValue(Exception):
     For a quantity's function to raise: there is no record, no warning, and `Monitor.explain`
     gives the reason.
     """
+
+
+@dataclass(frozen=True)
+class Defined:
+    """Numbers of calls, and for which of these the definition has a value.
+
+    For a quantity's function to return where `NoValue` would have to wait for a device.
+
+    Attributes:
+        numbers: One for each call, or a tensor for each, along leading axes.
+        has_value: A boolean for each call, along the same axes.
+        otherwise: The reason why a call has no value, in words.
+    """
+
+    numbers: Tensor
+    has_value: Tensor
+    otherwise: str
 
 
 _WINDOW = inspect.Parameter(
@@ -57,6 +74,7 @@ class Quantity:
         unit: The unit of its numbers; empty where it is the tensor's own.
         accuracy: The largest relative error against float64, for float32 tensors, or in words.
         health: The rule by which reports flag its numbers.
+        undefined: True if the definition itself may give NaN or Inf; of most units it may anyhow.
         rule: The rule of its own by which `Monitor.findings` judges them.
     """
 
@@ -71,6 +89,7 @@ class Quantity:
     unit: str = ""
     accuracy: str = ""
     health: Health = ""
+    undefined: bool = False
     rule: OwnRule | None = None
 
     def __repr__(self) -> str:
@@ -150,6 +169,11 @@ class Quantity:
         return any(source.ago for source in self.sources.values())
 
     @property
+    def may_be_undefined(self) -> bool:
+        """True if NaN or Inf among its numbers tells of none in the model."""
+        return self.undefined or may_be_undefined(self.unit)
+
+    @property
     def is_of_whole_model(self) -> bool:
         """True if it is of the model as a whole, and of none of its parts."""
         return any(source.port in MODEL_PORTS for source in self.sources.values())
@@ -204,6 +228,7 @@ def quantity(  # noqa: PLR0913 - all but the name are facts of a declaration, gi
     unit: str = "",
     accuracy: str = "",
     health: Health = "",
+    undefined: bool = False,
     rule: OwnRule | None = None,
     **sources: Source,
 ) -> Callable[[Callable[..., Any]], Quantity]:
@@ -229,6 +254,9 @@ def quantity(  # noqa: PLR0913 - all but the name are facts of a declaration, gi
         health: The rule by which reports flag its numbers: ``"share_of_trouble"``,
             ``"counts_non_finite"`` (then `Monitor.non_finite` names its sites), ``"lasting"`` or
             ``"step_size"``. Empty: only NaN, Inf and a rise to ten times the usual are flagged.
+        undefined: The definition itself may give NaN or Inf, as a deviation is of one element, so
+            that these tell of none in the model and are no finding. Always so of units other than
+            ``""``, ``"elements"`` and ``"share"``: a ratio may be one of zero by zero.
         rule: Takes the steps and the numbers of a series, as arrays of numpy, and returns a
             `Verdict` where something is wrong, which is then among `Monitor.findings`; else None.
         **sources: The reading behind each parameter, such as ``output.square_sum``.
@@ -259,6 +287,7 @@ def quantity(  # noqa: PLR0913 - all but the name are facts of a declaration, gi
             unit=unit,
             accuracy=accuracy,
             health=health,
+            undefined=undefined,
             rule=rule,
         )
         _check_declaration(made)

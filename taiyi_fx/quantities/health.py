@@ -67,9 +67,28 @@ _ALWAYS_DEFINED = ("", "elements", "share")
 """The units of numbers that always have a value."""
 
 
-def may_be_undefined(unit: str) -> bool:
-    """True if NaN is no fault in numbers of a unit: a ratio has no value of zero by zero."""
-    return unit not in _ALWAYS_DEFINED
+_UNDEFINED = " undefined"
+"""The end of a rule's name, as runs store it, where a unit does not tell the same."""
+
+
+def may_be_undefined(unit: str, stored: str = "") -> bool:
+    """True if a definition may give NaN or Inf, which then tell of none in the model.
+
+    Args:
+        unit: The unit of the numbers: a ratio has no value of zero by zero.
+        stored: The name of their rule of health, as runs store it.
+    """
+    return unit not in _ALWAYS_DEFINED or stored.endswith(_UNDEFINED)
+
+
+def to_stored(health: str, unit: str, *, undefined: bool) -> str:
+    """The name of a rule as runs store it, which says too if numbers may be undefined."""
+    return health + _UNDEFINED if undefined and not may_be_undefined(unit) else health
+
+
+def from_stored(stored: str) -> str:
+    """The name of the rule behind a name of `to_stored`."""
+    return stored.removesuffix(_UNDEFINED)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class AttentionValue(NamedTuple):
             of the weights of keys that are later than the query, and of the share of allowed keys.
         errors: The standard errors of the means of these, estimated from the sample, where only
             some queries were read.
-        ahead: More than 0 if a query may see keys that are later than itself.
+        ahead: More than 0 if nothing keeps a query from keys that are later than itself.
         unplaced: The number of calls with another number of keys than of queries, of which a mask
             or causality does not say where among the keys a query stands.
         is_sampled: True if the configuration asks for some queries only.
@@ -206,8 +206,8 @@ def _positions(scores: Scores, block: Block, allowed: Tensor | None) -> tuple[Te
         return block.rows + scores.shift, 0
     own = block.rows + scores.keys - scores.queries
     every = torch.arange(block.keys, device=own.device)
-    if allowed is None:
-        return own, (every > own.unsqueeze(-1)).sum()
+    if allowed is None:  # of a single query no key is later, which says nothing of the attention
+        return own, 1
     ahead = (allowed & (every > own.unsqueeze(-1))).sum()
     if scores.keys == scores.queries:
         return own, ahead

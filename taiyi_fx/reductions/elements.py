@@ -18,6 +18,7 @@ from taiyi_fx.reductions.sums import (
     is_on_gpu,
     norm,
     norm_in_python,
+    norm_on_gpu,
     norms,
     square_sums,
     wide,
@@ -100,12 +101,13 @@ class AbsMax:
     is_over_elements: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
-        if not is_on_gpu(x):
-            x = accumulated(x)
+        if is_on_gpu(x):  # one kernel, which converts
+            return (norm_on_gpu(x, math.inf),)
+        x = accumulated(x)
         if not x.numel():
             return (x.new_zeros(()),)
         low, high = torch.aminmax(x)  # in one pass, and without a copy for absolute values
-        return (accumulated(torch.maximum(low.abs(), high.abs())),)
+        return (torch.maximum(low.abs(), high.abs()),)
 
     def merge(self, a: State, b: State) -> State:
         return (torch.maximum(a[0], b[0]),)
@@ -177,8 +179,8 @@ class Count:
         return (count(x.numel(), x),)
 
     def measure_scalar(self, x: Tensor) -> Numbers | None:
-        """The same in numbers of Python, if that takes less time."""
-        return (x.numel(),) if x.is_cpu else None
+        """The same as a number of Python: on a device it would be filled in by a kernel."""
+        return (x.numel(),) if x.is_cpu or x.is_cuda else None
 
     def measure_many(self, tensors: Sequence[Tensor]) -> States:
         """The same of each of several tensors."""
@@ -209,6 +211,8 @@ _SUMMED = frozenset((torch.float64, torch.float32, torch.float16, torch.bfloat16
 class NonFinites:
     """Number of elements that are NaN, and of infinite ones. Counts are exact.
 
+    Its state is the number of NaN, and that of all that are not finite.
+
     Cost: one pass on the CPU, where all are finite; else four, on a GPU about six
     """
 
@@ -218,10 +222,10 @@ class NonFinites:
         if self.measure_scalar(x) is not None:
             return count(0, x), count(0, x)
         if is_on_gpu(x):
-            nan = count_nonzero(x.clamp(0, 0))
-            return nan, count_nonzero(x * 0) - nan
+            return count_nonzero(x.clamp(0, 0)), count_nonzero(x * 0)
         # Not through float32: what is finite in the tensor's own type stays so.
-        return x.isnan().sum(), x.isinf().sum()
+        nan = x.isnan().sum()
+        return nan, nan + x.isinf().sum()
 
     def measure_scalar(self, x: Tensor) -> Numbers | None:
         """Two zeros where a look at the sum tells that all elements are finite."""
@@ -242,7 +246,8 @@ class NonFinites:
         return state
 
     def finish(self, state: State) -> NonFinitesValue:
-        return NonFinitesValue(*state)
+        nan, every = state
+        return NonFinitesValue(nan, every - nan)
 
 
 class ScalarValue(NamedTuple):

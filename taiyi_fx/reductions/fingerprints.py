@@ -87,7 +87,13 @@ def fingerprint(x: Tensor) -> int:
 
 
 def _bits(x: Tensor) -> Tensor:
-    """The elements as integers of their own size, in order."""
+    """The elements as integers of their own size, in order.
+
+    Raises:
+        TypeError: The tensor is quantized.
+    """
+    if x.is_quantized:  # torch's view ends the process
+        raise TypeError("a quantized tensor has no fingerprint: take that of its int_repr()")
     if x.is_complex():
         x = torch.view_as_real(x.resolve_conj())
     return x.resolve_neg().contiguous().reshape(-1).view(_BITS[x.element_size()])

@@ -14,6 +14,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.passes.module_tree import modules_of, parameters_of
+from taiyi_fx.reductions.rows import copied
 
 _HEADS = ("lm_head", "head", "output", "embed_out", "unembed", "decoder", "fc_out", "proj_out")
 _NORMS = (
@@ -78,7 +79,7 @@ class Lens:
         if n > self.positions:
             every = torch.arange(self.positions, device=x.device)
             rows = rows.index_select(0, every * n // self.positions)
-        return (rows.clone(),)
+        return (copied(rows),)
 
     def merge(self, a: State, b: State) -> State:
         return (torch.cat([a[0], b[0]]),)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.passes.probes.compiling import is_compiling
-from taiyi_fx.reductions.rows import accumulated, on_device
+from taiyi_fx.reductions.rows import accumulated, copied, on_device
 from taiyi_fx.reductions.sums import is_fast, pieces
 
 Format = Literal["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
@@ -32,7 +32,7 @@ _EXPONENTS = 255
 """Exponents of finite float32 numbers as they are stored: 0 is subnormal, e is 2^(e - 127)."""
 _ZERO = 1 + _EXPONENTS
 BINS = 2 * _EXPONENTS + 4
-_HALVED_BINS = 2 * _EXPONENTS + 2
+_HALVED_BINS = 2 * _EXPONENTS + 3
 
 
 def histogram_edges() -> Tensor:
@@ -119,7 +119,7 @@ class Quantiles:
 
     def measure(self, x: Tensor) -> State:
         if self.exact:
-            return (accumulated(x).reshape(-1).clone(),)
+            return (copied(accumulated(x).reshape(-1)),)
         return Histogram().measure(x)
 
     def merge(self, a: State, b: State) -> State:
@@ -135,14 +135,15 @@ class Quantiles:
 
 
 class OutOfRangeValue(NamedTuple):
-    """Finished `OutOfRange`: numbers of elements that are not zero, too small, and too large.
+    """Finished `OutOfRange`: numbers of elements that are not zero, too small, too large, and NaN.
 
-    NaN is none of them; Inf is not zero and too large.
+    NaN is none of the others; Inf is not zero and too large.
     """
 
     n: Tensor
     below: Tensor
     above: Tensor
+    nan: Tensor
 
 
 @dataclass(frozen=True)
@@ -178,27 +179,33 @@ class OutOfRange:
     def scale(self, state: State, factor: float) -> State:
         if self.loss_scaled:
             return state
-        finite, rest = state[0][:-2], state[0][-2:]
+        finite, rest = state[0][:-3], state[0][-3:]
         moved = _shifted(finite.view(_EXPONENTS, 2), _shift_of(factor))
         return (torch.cat([moved.reshape(-1), rest]),)
 
     def finish(self, state: State) -> OutOfRangeValue:
-        counts = state[0][:-1]
+        counts, nan = state[0][:-2], state[0][-1]
         bounds = torch.finfo(getattr(torch, self.format))
         smallest = 2 * (round(math.log2(bounds.smallest_normal)) + 127)
         largest = 2 * (math.floor(math.log2(bounds.max)) + 127) + 1
-        return OutOfRangeValue(counts.sum(), counts[:smallest].sum(), counts[largest:].sum())
+        return OutOfRangeValue(counts.sum(), counts[:smallest].sum(), counts[largest:].sum(), nan)
 
 
 def _as_float32(x: Tensor) -> Tensor:
-    """``x`` in float32; what float64 holds beyond its range is put to its ends."""
-    x = accumulated(x)
+    """``x`` in float32, float64 on the same side of every power of two and of a format's largest.
+
+    Rounded to odd: towards zero, with the last bit set where something is lost. All bounds have an
+    even one. What float64 holds beyond the range of float32 is put to its ends.
+    """
+    x = accumulated(x).contiguous()
     if x.dtype == torch.float32:
-        return x.contiguous()
+        return x
     ends = torch.finfo(torch.float32)
-    clamped = torch.where(x.isinf(), x, x.clamp(ends.min, ends.max)).to(torch.float32)
-    tiny = x.sign().to(torch.float32) * (ends.smallest_normal / 2)
-    return torch.where((clamped == 0) & (x != 0), tiny, clamped)
+    x = torch.where(x.isinf(), x, x.clamp(ends.min, ends.max))
+    nearest = x.to(torch.float32)
+    back = nearest.double()
+    towards_zero = nearest.view(torch.int32) - (back.abs() > x.abs()).to(torch.int32)
+    return (towards_zero | (back != x).to(torch.int32)).view(torch.float32)
 
 
 def _signed_bins(x: Tensor) -> Tensor:
@@ -228,8 +235,9 @@ def _halved_bins(x: Tensor, fraction: int) -> Tensor:
     """Two bins for each power of two: up to the largest number's fraction, and beyond."""
     bits = x.view(torch.int32)
     index = 2 * ((bits >> 23) & 0xFF) + ((bits & 0x7FFFFF) > fraction)
-    # Zero and NaN in one bin at the end, Inf (exponent 255) before it.
-    return torch.where((x == 0) | x.isnan(), _HALVED_BINS - 1, index)
+    # At the end Inf (exponent 255), zero and NaN.
+    index = torch.where(x == 0, _HALVED_BINS - 2, index)
+    return torch.where(x.isnan(), _HALVED_BINS - 1, index)
 
 
 def _halved_of(x: Tensor, fraction: int) -> Tensor:
@@ -244,7 +252,7 @@ def _halved_of(x: Tensor, fraction: int) -> Tensor:
     if counts[0]:  # zeros, or they are subnormal
         zeros = len(x) - x.count_nonzero()
         counts[0] -= zeros
-        counts[-1] += zeros
+        counts[-2] += zeros
     return counts
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import State
-from taiyi_fx.reductions.rows import FeatureAxis, accumulated
+from taiyi_fx.reductions.rows import FeatureAxis, accumulated, copied
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Maps:
                 f"feature maps have the axes N, C, H and W, but the shape is {tuple(x.shape)}"
             )
         maps = x.movedim(axis, -3).reshape(-1, *x.movedim(axis, -3).shape[-3:])
-        return (accumulated(maps[: self.samples, : self.channels]).clone(),)
+        return (copied(accumulated(maps[: self.samples, : self.channels])),)
 
     def merge(self, a: State, b: State) -> State:
         """Joins samples.

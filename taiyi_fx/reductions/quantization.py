@@ -47,7 +47,9 @@ class NoiseOfFormat:
         if x.is_complex():
             x = torch.view_as_real(x.resolve_conj()).flatten(-2)
         x = accumulated(x)
-        both = (as_matrix(t, self.feature_axis) for t in (x, in_format(x, self.format) - x))
+        # A weight of a norm has one axis, whatever axis its module's tensors have features on.
+        axis = 0 if x.ndim == 1 else self.feature_axis
+        both = (as_matrix(t, axis) for t in (x, in_format(x, self.format) - x))
         return tuple(square_sums(t, (0,)).sqrt() for t in both)
 
     def merge(self, a: State, b: State) -> State:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import State
-from taiyi_fx.reductions.rows import accumulated
+from taiyi_fx.reductions.rows import accumulated, copied
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Raw:
             raise ValueError(f"max_elements must be a positive whole number, not {bound!r}")
 
     def measure(self, x: Tensor) -> State:
-        return (self._bounded(x).clone(),)
+        return (copied(self._bounded(x)),)
 
     def merge(self, a: State, b: State) -> State:
         """Joins along the first axis; tensors whose rows differ in shape are joined flattened."""

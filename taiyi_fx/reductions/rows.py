@@ -11,6 +11,7 @@ from torch import Tensor
 from taiyi_fx.passes.probes.compiling import is_compiling
 
 _REAL = (torch.float32, torch.float64)
+_FLOATING = (*_REAL, torch.float16, torch.bfloat16)
 
 FeatureAxis = int | Literal["auto"]
 """The axis that holds the features; ``"auto"`` is resolved by the module's class."""
@@ -32,15 +33,27 @@ def accumulated(x: Tensor) -> Tensor:
     return x if x.dtype in _REAL else x.to(torch.float32)
 
 
+def copied(x: Tensor) -> Tensor:
+    """A copy of a tensor, which later changes of it do not reach.
+
+    In compiled code it is one that no pass of inductor takes for a copy. It removes copies of what
+    nothing changes, and so makes one output of a copy read and a copy that the model returns, which
+    then has no gradient.
+    """
+    return torch.maximum(x, x) if is_compiling() and x.dtype in _FLOATING else x.clone()
+
+
 def as_matrix(x: Tensor, feature_axis: FeatureAxis) -> Tensor:
     """``x`` as rows by features, N x C: the feature axis moved last, all others flattened.
 
     Raises:
-        IndexError: The tensor has no such axis.
+        ValueError: The tensor has no such axis, or no features on it.
     """
     if x.ndim == 0:
         return x.reshape(1, 1)
-    axis = axis_of(x, feature_axis)
+    axis = _existing_axis(x, feature_axis)
+    if not x.shape[axis]:
+        raise ValueError(f"a tensor of shape {tuple(x.shape)} has no features on its axis {axis}")
     return x.movedim(axis, -1).reshape(-1, x.shape[axis])
 
 
@@ -48,12 +61,21 @@ def row_axes(x: Tensor, feature_axis: FeatureAxis) -> tuple[int, ...]:
     """All axes but that of the features.
 
     Raises:
-        IndexError: The tensor has no such axis.
+        ValueError: The tensor has no such axis.
     """
+    axis = _existing_axis(x, feature_axis)
+    return tuple(i for i in range(x.ndim) if i != axis % x.ndim)
+
+
+def _existing_axis(x: Tensor, feature_axis: FeatureAxis) -> int:
     axis = axis_of(x, feature_axis)
     if not -x.ndim <= axis < x.ndim:
-        raise IndexError(f"the feature axis is {axis}, but the tensor has {x.ndim} axes")
-    return tuple(i for i in range(x.ndim) if i != axis % x.ndim)
+        shape = tuple(x.shape)
+        raise ValueError(
+            f"the axis of features is {axis}, which a tensor of shape {shape} has not: the option "
+            "feature_axis sets it"
+        )
+    return axis
 
 
 def on_device(

@@ -15,7 +15,7 @@ from taiyi_fx.passes.ir import State
 from taiyi_fx.passes.probes.compiling import may_have_size_of
 from taiyi_fx.reductions.lanczos import largest_eigenvalue
 from taiyi_fx.reductions.moments import share_of
-from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix, axis_of, count
+from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix, axis_of, copied, count
 from taiyi_fx.reductions.sums import centred, in_unit, power_of_two, wide
 
 
@@ -34,6 +34,8 @@ class SpectrumValue:
         eps: The relative rounding of the data's type.
         mean_square: The squared norm of the mean that was subtracted, ...; without a meaning where
             none was.
+        divisor: The number that the product is divided by, ... in float64: n, or n - 1 if centred.
+            With 0 there is no covariance.
     """
 
     matrix: Tensor
@@ -42,6 +44,7 @@ class SpectrumValue:
     features: int
     eps: float
     mean_square: Tensor
+    divisor: Tensor
 
     @functools.cached_property
     def eigenvalues(self) -> Tensor:
@@ -118,7 +121,7 @@ class Spectrum:
         n, c = rows.shape
         if may_have_size_of(n) and _stays_rows(n, c):
             nothing, one = rows.new_empty(0), rows.new_ones((), dtype=wide(x.device))
-            return count(n, x), nothing, one, nothing, rows.clone()  # no view of the tensor itself
+            return count(n, x), nothing, one, nothing, copied(rows)  # no view of the tensor itself
         return count(n, x), *self._product(rows), rows.new_empty(0, c)
 
     def measure_many(self, tensors: Sequence[Tensor]) -> State:
@@ -179,7 +182,7 @@ class Spectrum:
         per_row = (n - 1 if self.centered else n).clamp(min=0).to(unit.dtype)
         eps = torch.finfo(rows.dtype).eps
         unit = unit.square() / per_row
-        return SpectrumValue(product, unit, n, rows.shape[-1], eps, mean.square().sum(-1))
+        return SpectrumValue(product, unit, n, rows.shape[-1], eps, mean.square().sum(-1), per_row)
 
     def _product_of_few(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """The smaller product of rows, ... x N x C, or of many calls', and its unit, ...."""
@@ -238,7 +241,8 @@ class Singular:
     """Singular values of the N x C matrix, through a triangular factor that merges exactly.
 
     Squaring the matrix first would lose every singular value below sqrt(eps) of the largest.
-    Up to four rows a feature, the rows are the state and the factor is computed aside.
+    Up to four rows a feature, the rows are the state and the factor is computed aside. A factor is
+    larger than its rows, and so in a unit, a power of two, in which it does not overflow.
 
     Cost: one C x C product; singular values are computed aside
 
@@ -252,36 +256,50 @@ class Singular:
 
     def measure(self, x: Tensor) -> State:
         rows = as_matrix(accumulated(x), self.feature_axis)
-        return count(rows.shape[0], x), self._kept(rows)
+        return count(rows.shape[0], x), *self._kept(rows)
 
     def merge(self, a: State, b: State) -> State:
-        return a[0] + b[0], self._kept(torch.cat([a[1], b[1]]))
+        (n_a, unit_a, rows_a), (n_b, unit_b, rows_b) = a, b
+        unit = torch.maximum(unit_a, unit_b)
+        rows = torch.cat([_in(unit, rows_a, unit_a), _in(unit, rows_b, unit_b)])
+        of_rows, rows = self._kept(rows)
+        return n_a + n_b, unit * of_rows, rows
 
     def scale(self, state: State, factor: float) -> State:
-        return state[0], state[1] * factor
+        n, unit, rows = state
+        return n, unit * abs(factor), rows
 
     def finish(self, state: State) -> SingularValues:
-        rows, broken = guarded(state[1])
+        n, unit, rows = state
+        rows, broken = guarded(rows)
+        rows, of_rows = in_unit(rows, (-2, -1))
         if rows.shape[-2] > rows.shape[-1]:
             rows = _factor(rows)
-        values = torch.linalg.svdvals(rows)
-        return SingularValues(torch.where(broken, torch.nan, values), state[0])
+        values = torch.linalg.svdvals(rows) * (unit * of_rows[..., 0, 0]).unsqueeze(-1)
+        return SingularValues(torch.where(broken, torch.nan, values), n)
 
-    def _kept(self, rows: Tensor) -> Tensor:
+    def _kept(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """A unit, and in it the rows or their factor."""
         n, c = rows.shape
+        unit = rows.new_ones((), dtype=wide(rows.device))
+        if may_have_size_of(n) and n <= 4 * c:
+            return unit, copied(rows)
+        if may_have_size_of(n) or n > c:
+            rows, of_rows = in_unit(rows)
+            unit, rows = of_rows.to(unit.dtype), _factor_of(rows)
         if may_have_size_of(n):
-            return _factor_of(rows) if n > 4 * c else rows.clone()
+            return unit, rows
         # A state of one shape: rows of zeros change no singular value but 0.
-        rows = _factor_of(rows) if n > c else rows
         padded = rows.new_zeros(c, c)
         padded[: rows.shape[0]] = rows
-        return padded
+        return unit, padded
 
 
 class MatrixSingularValues(NamedTuple):
     """Finished `MatrixSingular`: all singular values, ... x K, descending, and what counts as zero.
 
-    Those of many parameters together have leading axes, written ``...``.
+    Zero is what is at or below sigma_1 max(K, sqrt(N)) eps, N being the longer side. Those of many
+    parameters together have leading axes, written ``...``.
     """
 
     values: Tensor
@@ -321,8 +339,11 @@ class MatrixSingular:
 
     def finish(self, state: State) -> MatrixSingularValues:
         safe, broken = guarded(state[0])
-        values = torch.where(broken, torch.nan, torch.linalg.svdvals(safe))
-        zero = values[..., 0] * max(safe.shape[-2:]) * torch.finfo(safe.dtype).eps
+        safe, unit = in_unit(safe, (-2, -1))
+        values = torch.linalg.svdvals(safe) * unit.squeeze(-1).to(wide(safe.device))
+        values = torch.where(broken, torch.nan, values)
+        shorter, longer = sorted(safe.shape[-2:])
+        zero = values[..., 0] * max(shorter, longer**0.5) * torch.finfo(safe.dtype).eps
         return MatrixSingularValues(values, zero)
 
 

@@ -41,6 +41,8 @@ _FAR_POWER = 86
 """2^86 times the smallest subnormal has a normal square, and 2^-86 times the largest number too."""
 _LOW, _HIGH = 1e-12, 1e15
 """Between them no square that matters leaves float32's range: their squares are 1e-24 and 1e30."""
+_LOW_WIDE, _HIGH_WIDE = 1e-140, 1e150
+"""The same of float64."""
 
 
 _shape_of = operator.attrgetter("shape")
@@ -95,8 +97,20 @@ def norm(x: Tensor) -> Tensor:
     if found is not None:
         return torch.tensor(found, dtype=torch.float64)
     x = accumulated(x)
+    if x.dtype is torch.float64:
+        return _norm_of_wide(x)
     axes = axes_of_rows(x) if is_compiling() and x.is_cpu and x.dtype is torch.float32 else None
     return _norm_by_rows(x, axes) if axes else torch.linalg.vector_norm(x, dtype=wide(x.device))
+
+
+def _norm_of_wide(x: Tensor) -> Tensor:
+    """The norm of float64, whose squares have no wider type to be added in."""
+    if x.is_cpu and not is_compiling():
+        found = vector_norm(x)
+        if _LOW_WIDE < found.item() < _HIGH_WIDE:
+            return found
+    unit = power_of_two(x)
+    return vector_norm(x / unit) * unit
 
 
 def _norm_by_rows(x: Tensor, axes: list[int]) -> Tensor:
@@ -169,6 +183,8 @@ def norms(tensors: Sequence[Tensor]) -> Tensor | list[float]:
         return torch.stack(_norms_on_gpu(tensors))
     if first.dtype not in _QUICK or not first.is_cpu:  # on a device a look at a sum would wait
         kind, every = wide(first.device), [accumulated(x) for x in tensors]
+        if any(x.dtype is torch.float64 for x in every):
+            return torch.stack([norm(x) for x in every])
         return torch.stack(torch._foreach_norm(every, 2, dtype=kind))  # pyright: ignore[reportPrivateImportUsage]
     shapes = [*map(_shape_of, tensors)]
     if 1 < shapes.count(first.shape) == len(shapes) <= _TOGETHER and first.numel() <= _SMALL:
@@ -199,6 +215,12 @@ def _norms_on_gpu(tensors: Sequence[Tensor]) -> list[Tensor]:
     return found
 
 
+def norm_on_gpu(x: Tensor, order: float, dim: int | None = None) -> Tensor:
+    """A norm in float32, by one kernel: under autocast torch would make a copy in float32 first."""
+    with torch.autocast("cuda", enabled=False):
+        return torch.linalg.vector_norm(x, order, dim=dim, dtype=torch.float32)
+
+
 def sum_of(x: Tensor) -> Tensor:
     """The sum of all elements, as a scalar in `wide`."""
     if not is_on_gpu(x) or x.is_neg():
@@ -211,9 +233,9 @@ def sum_of(x: Tensor) -> Tensor:
 def count_nonzero(x: Tensor) -> Tensor:
     """The number of elements that are not zero, on a GPU: a sum of truth values copies them all."""
     if x.numel() <= _COUNTED:
-        return torch.linalg.vector_norm(x, 0, dtype=torch.float32).to(torch.int64)
+        return norm_on_gpu(x, 0).to(torch.int64)
     rows, rest = in_rows(x)
-    found = torch.linalg.vector_norm(rows, 0, dim=1, dtype=torch.float32)
+    found = norm_on_gpu(rows, 0, dim=1)
     return found.sum(dtype=torch.float64).to(torch.int64) + (rest != 0).sum()
 
 
@@ -356,14 +378,17 @@ def power_of_two(x: Tensor) -> Tensor:
 
 def _largest(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     if not x.numel():
-        return x.new_zeros([1 if i - x.ndim in axes else n for i, n in enumerate(x.shape)])
+        kept = [1 if i - x.ndim in axes else n for i, n in enumerate(x.shape)]
+        return x.new_zeros(kept if axes else ())
     # Without an axis torch has both in one pass; neither way makes a copy for absolute values.
     low, high = (x.amin(axes, True), x.amax(axes, True)) if axes else torch.aminmax(x)
     return torch.maximum(-low, high)
 
 
 def _power_at_or_below(largest: Tensor) -> Tensor:
-    exponent = torch.where(largest > 0, torch.frexp(largest).exponent - 1, -126).clamp(-126, 126)
+    ends = 1022 if largest.dtype is torch.float64 else 126
+    exponent = torch.where(largest > 0, torch.frexp(largest).exponent - 1, -ends)
+    exponent = exponent.clamp(-ends, ends)
     exponent = torch.where(torch.isfinite(largest), exponent, 0)
     return torch.ldexp(torch.ones_like(largest), exponent)
 

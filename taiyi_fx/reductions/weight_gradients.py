@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -122,8 +122,7 @@ class Lookup:
         x, g = x.reshape(n, -1), g.reshape(n, -1 if g.numel() else 0, g.shape[-1])
         if self.padding_idx is not None:
             g = g * (x != self.padding_idx).unsqueeze(2)
-        is_same = x.unsqueeze(2) == x.unsqueeze(1)
-        squares = ((g @ g.mT) * is_same).sum((1, 2), dtype=wide(g.device))
+        squares = _sums_over_pairs(_products_of_same, g, x)
         total = g.new_zeros(self.rows if with_total else 0, g.shape[-1])
         if with_total:
             total = total.index_add(0, x.reshape(-1), g.flatten(0, 1))
@@ -179,13 +178,8 @@ def _of_products(x: Tensor, g: Tensor, unit: Tensor, with_total: bool) -> Shares
         of_x, of_g = (square_sums(t.reshape(n * groups, -1), (1,)) for t in (x, g))
         squares = (of_x * of_g).reshape(n, groups)
     elif positions**2 <= features * g.shape[-1]:  # without any sample's gradient
-        # Of what was in range without units, products of four may not be.
-        of_x, of_g = x @ x.mH, g @ g.mH
-        if is_fast(x) or x.is_complex():
-            of_x = of_x.to(torch.promote_types(x.dtype, wide(x.device)))
-        products = of_x * of_g
-        products = products.real if x.is_complex() else products
-        squares = products.sum((2, 3), dtype=wide(x.device))
+        of_each = _sums_over_pairs(_products_of_two, x.flatten(0, 1), g.flatten(0, 1))
+        squares = of_each.reshape(n, groups)
     else:
         products = (g.mT @ x).reshape(n * groups, -1)
         squares = square_sums(products, (1,)).reshape(n, groups)
@@ -196,6 +190,49 @@ def _of_products(x: Tensor, g: Tensor, unit: Tensor, with_total: bool) -> Shares
     if total.is_complex():
         total = torch.view_as_real(total)
     return _shares(squares.sum(1), total, unit)
+
+
+_DIGITS = 1e-2
+"""The share of what float32 rounds that has to be left of a sum, for an error of 1e-5 of it."""
+
+
+def _sums_over_pairs(
+    products: Callable[[Tensor, Tensor], Tensor], one: Tensor, other: Tensor
+) -> Tensor:
+    """The sums of products over all pairs of positions, N numbers in float64.
+
+    Squares of float32 have lost all digits where positions cancel to 1e-4 of their size: these are
+    taken again from float64, or where a look would wait all of them at once.
+    """
+    if not is_fast(one):
+        return products(_widened(one), _widened(other)).sum((-2, -1))
+    pairs = products(one, other)
+    sums = pairs.sum((-2, -1), dtype=torch.float64)
+    rounded = pairs.diagonal(dim1=-2, dim2=-1).sum(-1)
+    doubtful = (sums < _DIGITS * rounded).nonzero().squeeze(1)
+    if len(doubtful):
+        again = (_widened(t.index_select(0, doubtful)) for t in (one, other))
+        sums[doubtful] = products(*again).sum((-2, -1))
+    return sums
+
+
+def _products_of_two(x: Tensor, g: Tensor) -> Tensor:
+    """The products of inner products of positions of both, N x positions x positions."""
+    # Of what was in range without units, products of four may not be.
+    found = _widened(x @ x.mH) * (g @ g.mH)
+    return found.real if found.is_complex() else found
+
+
+def _products_of_same(g: Tensor, x: Tensor) -> Tensor:
+    """Those of gradients, where the positions have one index."""
+    return (g @ g.mT) * (x.unsqueeze(2) == x.unsqueeze(1))
+
+
+def _widened(x: Tensor) -> Tensor:
+    """The numbers in float64 or complex128, and indices as they are."""
+    if not (x.is_floating_point() or x.is_complex()):
+        return x
+    return x.to(torch.promote_types(x.dtype, wide(x.device)))
 
 
 def _in_units(*tensors: Tensor) -> tuple[list[Tensor], Tensor]:

@@ -1,24 +1,25 @@
-"""Background work: one thread that computes costly quantities, in order."""
+"""Background work: one thread that computes costly quantities, and on a GPU most, in order."""
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import Any, TypeVar
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.passes.probes.slots import in_tensors
+from taiyi_fx.step.host import Copies
 from taiyi_fx.step.transfer import Outcome
-from taiyi_fx.step.work import Statistic, Work
+from taiyi_fx.step.work import Work
 
 _BYTES = 2**30
 """The bytes that may wait for the thread, over all steps of a monitor, before `submit` blocks."""
 
+
+T = TypeVar("T")
 
 Run = Callable[[int, Sequence[Work]], Outcome]
 """Computes the work of a step."""
@@ -77,12 +78,20 @@ class BackgroundWorker:
 
         They are decomposed on the host.
         """
-        size = sum(part.nbytes for state in _states(works) for part in state)
+        states = _states(works)
+        size = sum(part.nbytes for state in states.values() for part in state)
         self._make_room(size)
-        moved, arrival = _on_host(works)
-        job = Job(_submitted(self._run, step, moved, arrival), works, size)
+        sent = _Sent(works, states)
+        job = Job(_submitted(lambda: self._run(step, sent.arrived())), works, size)
         self._queue.append(job)
         return job
+
+    def in_order(self, call: Callable[[], None]) -> None:
+        """Calls a function when all work submitted so far is done, which may be now."""
+        if all(job.is_done for job in self._queue):
+            call()
+        else:
+            _submitted(call)
 
     def _make_room(self, size: int) -> None:
         while self._queue:
@@ -92,62 +101,62 @@ class BackgroundWorker:
             self._queue.popleft().wait()
 
 
-def _submitted(
-    run: Run, step: int, works: Sequence[Work], arrival: Sequence[torch.Event]
-) -> Future[Outcome]:
+class _Sent:
+    """Work whose states are on their way to the host; it holds none on a device.
+
+    Args:
+        works: The work.
+        states: Its states, by their identity.
+    """
+
+    def __init__(self, works: Sequence[Work], states: Mapping[int, State]) -> None:
+        parts = [part for state in states.values() for part in state]
+        # What holds no data stays: its value is reported as missing.
+        self._nowhere = [part if part.device.type == "meta" else None for part in parts]
+        self._copies = Copies([part for part in parts if part.device.type != "meta"])
+        self._lengths = [len(state) for state in states.values()]
+        places = {key: i for i, key in enumerate(states)}
+        self._works = [_without_states(work) for work in works]
+        self._places = [
+            {name: places[id(s.state)] for name, s in (work.statistics or {}).items()}
+            for work in works
+        ]
+
+    def arrived(self) -> list[Work]:
+        """The work with its states on the host; waits for them."""
+        found = iter(self._copies.tensors())
+        parts = iter([next(found) if part is None else part for part in self._nowhere])
+        states = [tuple(itertools.islice(parts, n)) for n in self._lengths]
+        return [
+            _with_states(work, {name: states[i] for name, i in places.items()})
+            for work, places in zip(self._works, self._places, strict=True)
+        ]
+
+
+def _without_states(work: Work) -> Work:
+    return _with_states(work, dict.fromkeys(work.statistics or (), ()))
+
+
+def _with_states(work: Work, states: Mapping[str, State]) -> Work:
+    if work.statistics is None:
+        return work
+    found = {name: s._replace(state=states[name]) for name, s in work.statistics.items()}
+    return work._replace(statistics=found)
+
+
+def _submitted(call: Callable[[], T]) -> Future[T]:
     try:
-        return _thread().submit(_after, arrival, run, step, works)
+        return _thread().submit(call)
     except RuntimeError:  # the interpreter is ending, and accepts no more work for its threads
-        future: Future[Outcome] = Future()
-        future.set_result(_after(arrival, run, step, works))
+        future: Future[T] = Future()
+        future.set_result(call())
         return future
 
 
-def _after(
-    arrival: Sequence[torch.Event],
-    run: Run,
-    step: int,
-    works: Sequence[Work],
-) -> Outcome:
-    for event in arrival:
-        event.synchronize()
-    return run(step, works)
-
-
-def _on_host(works: Sequence[Work]) -> tuple[list[Work], list[torch.Event]]:
-    """The work with its states on their way to the host, and the events of their arrival.
-
-    On the device a decomposition would delay the next step.
-    """
-    if all(part.is_cpu for state in _states(works) for part in state):
-        return list(works), []
-    copies: dict[int, State] = {}
-    devices: set[torch.device] = set()
-    moved: list[Work] = []
-    for work in works:
-        found: dict[str, Statistic] = {}
-        for name, of_name in (work.statistics or {}).items():
-            key = id(of_name.state)
-            if key not in copies:
-                state = in_tensors(of_name.state)
-                devices.update(t.device for t in state if t.device.type == "cuda")
-                copies[key] = tuple(map(_to_host, state))
-            found[name] = of_name._replace(state=copies[key])
-        statistics = None if work.statistics is None else found
-        moved.append(work._replace(statistics=statistics))
-    return moved, [torch.cuda.current_stream(device).record_event() for device in devices]
-
-
-def _states(works: Sequence[Work]) -> Iterable[State]:
+def _states(works: Iterable[Work]) -> dict[int, State]:
     """The states of all statistics, each once."""
     read = (work.statistics.values() for work in works if work.statistics is not None)
-    return {id(s.state): in_tensors(s.state) for every in read for s in every}.values()
-
-
-def _to_host(x: Tensor) -> Tensor:
-    if x.device.type == "meta":  # holds no data: its value is reported as missing
-        return x
-    return x.to("cpu", non_blocking=x.device.type == "cuda")
+    return {id(s.state): in_tensors(s.state) for every in read for s in every}
 
 
 _pool: ThreadPoolExecutor | None = None

@@ -8,15 +8,18 @@ from typing import NamedTuple
 
 from torch import nn
 
+from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.records.record import Block, Event, NonFiniteSite, Series
 from taiyi_fx.step.background import BackgroundWorker, Job
 from taiyi_fx.step.due import DueWork
 from taiyi_fx.step.evaluate import Evaluator
+from taiyi_fx.step.host import SMALL, size_elsewhere
 from taiyi_fx.step.non_finite import CountingSites, Sites
 from taiyi_fx.step.parameters import ReadingUnavailable
 from taiyi_fx.step.plan import Planner
+from taiyi_fx.step.presence import Presence
 from taiyi_fx.step.ranks import Join
 from taiyi_fx.step.statistics import Scale, Statistics
 from taiyi_fx.step.transfer import Column, Transfer
@@ -101,14 +104,16 @@ class Collector:
         self._prompt, self._costly = Evaluator(strict=strict), Evaluator(strict=strict)
         self._background = BackgroundWorker(self._costly.run)
         self._planner = Planner(table)
+        self._presence = Presence(modules)
         self._places: dict[DueWork, _Places] = {}
+        self._on_host: dict[tuple[Subscription, Mode, int], bool] = {}
         self.whole = WholeModel(modules[""])
         self.join: Join | None = None
 
     def clear(self) -> None:
         """Drops the readings kept for quantities that span steps."""
         self._prompt.clear()
-        self._costly.clear()
+        self._background.in_order(self._costly.clear)
         self.whole.clear()
 
     def collect(
@@ -138,8 +143,9 @@ class Collector:
         failures: dict[Series, str] = {}
         quiet: set[Series] = set()
         members = None if self.join is None else self.join.ranks.members
+        gone = self._presence.gone() if due.asked else ()
         statistics = Statistics(
-            self._modules, self._table, scale, members, whole=self.whole, step=step
+            self._modules, self._table, scale, members, gone, whole=self.whole, step=step
         )
         columns: list[Column] = []
         blocks: list[Block] = []
@@ -163,9 +169,11 @@ class Collector:
             if due.asked:
                 works = self.join.joined(step, works, due.asked, statistics, failures)
             order = {work.series: i for i, work in enumerate(works)}
-        costly = [work for work in works if work.asked.is_costly] if works else []
+        costly: list[Work] = []
+        prompt: list[Work] = []
+        for work in works:
+            (costly if self._is_for_background(work) else prompt).append(work)
         job = self._submit(step, costly, failures) if costly else None
-        prompt = [work for work in works if not work.asked.is_costly] if costly else works
         transfer = self._prompt.start(step, prompt, [*columns, *logged], blocks)
         failures.update(transfer.pop_errors())
         sites = None if places.sites is None else places.sites.now()
@@ -214,6 +222,27 @@ class Collector:
                 failures[work.series] = f"{type(error).__name__}: {error}"
                 if is_refused:
                     quiet.add(work.series)
+
+    def _is_for_background(self, work: Work) -> bool:
+        """True for what takes long, and for what many small operations on a device would make.
+
+        To begin an operation on a device takes longer than the host takes for all of it, so there
+        the values are made, once their statistics have arrived; of all layers together those that
+        are batched. What was said of a call once stays, since what is kept of earlier steps is
+        kept with the one or the other.
+        """
+        asked = work.asked
+        is_told_at_once = asked.non_finite_reading is not None
+        if asked.is_costly or asked.quantity.over_all or asked.quantity.batched or is_told_at_once:
+            return asked.is_costly
+        states = [s.state for s in work.statistics.values()] if work.statistics else []
+        size = sum(map(size_elsewhere, states))
+        if not size and not self._on_host:
+            return False
+        key = asked, work.mode, work.call
+        return (
+            self._on_host.setdefault(key, size <= SMALL) if size else self._on_host.get(key, False)
+        )
 
     def _submit(self, step: int, works: list[Work], failures: dict[Series, str]) -> Job | None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,10 +12,11 @@ from torch import Tensor
 
 from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, Mode, capabilities
-from taiyi_fx.passes.probes.slots import stacked
-from taiyi_fx.passes.rewrite.pipeline import add_note
-from taiyi_fx.quantities.declare import NoValue
+from taiyi_fx.passes.note import add_note
+from taiyi_fx.passes.probes.slots import in_tensors, stacked
+from taiyi_fx.quantities.declare import Defined, NoValue
 from taiyi_fx.records.record import Block, Series
+from taiyi_fx.step.host import beside, device_of
 from taiyi_fx.step.transfer import Column, Outcome, Transfer, parts_of
 from taiyi_fx.step.vectorized import in_batches
 from taiyi_fx.step.work import Statistic, Work
@@ -34,14 +35,22 @@ class Finished:
     def __init__(self) -> None:
         self._values: dict[Hashable, tuple[Any, Any]] = {}
 
-    def of(self, statistics: Sequence[Statistic]) -> Any:
-        """The finished value of one statistic, or of several of one kind, stacked."""
+    def of(self, statistics: Sequence[Statistic], device: torch.device | None = None) -> Any:
+        """The finished value of one statistic, or of several of one kind, stacked.
+
+        Args:
+            statistics: The statistics.
+            device: Where numbers of Python have to be; None on the host.
+        """
         # Probes that were fused fold the same state into each of their slots.
-        key = tuple([id(s.state) for s in statistics]), statistics[0].factor
+        key = tuple([id(s.state) for s in statistics]), statistics[0].factor, device
         if key not in self._values:
             first, *others = statistics
             if others:
                 first = first._replace(state=stacked([s.state for s in statistics]))
+            if device is not None:
+                state = tuple([beside(x, device) for x in in_tensors(first.state)])
+                first = first._replace(state=state)
             self._values[key] = statistics, first.finished()
         return self._values[key][1]
 
@@ -122,7 +131,8 @@ class Evaluator:
         if work.statistics is None:
             self._forget(work)
             return
-        inputs = {name: finished.of([found]) for name, found in work.statistics.items()}
+        device = _device_of(work.statistics.values())
+        inputs = {name: finished.of([found], device) for name, found in work.statistics.items()}
         if quantity.window:
             inputs = self._windowed(work, inputs)
         if not work.is_emitted:
@@ -176,13 +186,15 @@ def columns_of_many(
     computed: Any, step: int, works: Sequence[Work], series: tuple[Series, ...]
 ) -> list[Column] | None:
     """The columns of a batched quantity; None if it did not return one number for each work."""
-    parts = {"": computed} if isinstance(computed, Tensor) else computed
+    parts = {"": computed} if isinstance(computed, (Tensor, Defined)) else computed
     columns: list[Column] = []
     for suffix, part in parts.items():
-        if part.shape != (len(works),) or part.is_complex():
+        numbers, has_value, why = _split(part) if isinstance(part, Defined) else (part, None, "")
+        if numbers.shape != (len(works),) or numbers.is_complex():
             return None
         names = parts_of(series, suffix) if suffix else series
-        columns.append(Column(step, works[0].mode, series, names, part))
+        column = Column(step, works[0].mode, series, names, numbers, False, has_value, why)
+        columns.append(column)
     return columns
 
 
@@ -206,9 +218,14 @@ def _kind_of(statistic: Statistic) -> Hashable:
 def _computed_together(step: int, works: Sequence[Work], finished: Finished) -> list[Column] | None:
     asked = works[0].asked
     every = [work.statistics for work in works if work.statistics is not None]
-    inputs = {name: finished.of([found[name] for found in every]) for name in every[0]}
+    device = _device_of(every[0].values())
+    inputs = {name: finished.of([found[name] for found in every], device) for name in every[0]}
     computed = asked.quantity.compute(**inputs, **asked.arguments)
     return columns_of_many(computed, step, works, tuple([work.series for work in works]))
+
+
+def _device_of(statistics: Iterable[Statistic]) -> torch.device | None:
+    return device_of(part for of_one in statistics for part in of_one.state)
 
 
 def _over_all(works: Sequence[Work]) -> dict[Series, list[Work]]:
@@ -233,16 +250,26 @@ def _computed_over_all(step: int, works: list[Work], finished: Finished) -> Iter
     if len(set(weights)) < len(weights):
         raise NoValue("a weight is used several times, so that its gradients add up")
     every = [work.statistics for work in works if work.statistics is not None]
-    values = [finished.of([found]) for statistics in every for found in statistics.values()]
+    values = [
+        finished.of([found], _device_of(statistics.values()))
+        for statistics in every
+        for found in statistics.values()
+    ]
     return _columns_of_one(over_all(values), step, works[0], ("", works[0].asked.label))
 
 
 def _columns_of_one(computed: Any, step: int, work: Work, series: Series) -> Iterator[Column]:
     for suffix, value in (computed if isinstance(computed, Mapping) else {"": computed}).items():
-        tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
+        numbers, has_value, why = _split(value) if isinstance(value, Defined) else (value, None, "")
+        tensor = torch.as_tensor(numbers)
         tensor = tensor.to_dense() if tensor.layout != torch.strided else tensor
         names = (series,), parts_of((series,), suffix)
-        yield Column(step, work.mode, *names, tensor.unsqueeze(0))
+        yield Column(step, work.mode, *names, tensor.unsqueeze(0), False, has_value, why)
+
+
+def _split(computed: Defined) -> tuple[Tensor, Tensor, str]:
+    """Numbers, which of them are values, along one axis, and why others are none."""
+    return computed.numbers, computed.has_value.reshape(-1), computed.otherwise
 
 
 def _joined(values: list[Any], reduction: Any) -> Any:

@@ -15,7 +15,8 @@ from taiyi_fx.optimizers.trained import NoGradient
 from taiyi_fx.passes.freed import FREED, is_freed
 from taiyi_fx.passes.ir import OPTIMIZER_PORTS, Port, Reading, State
 from taiyi_fx.passes.probes.dtensor import each_of_parameters
-from taiyi_fx.step.parameters import ReadingUnavailable, tensors_named
+from taiyi_fx.passes.structure import is_computed
+from taiyi_fx.step.parameters import ReadingUnavailable, computed_of_others, tensors_named
 
 NO_OPTIMIZER = (
     "no optimizer is known: give instrument(..., optimizer=optimizer), or call "
@@ -30,7 +31,10 @@ assert set(_NAMES) == set(OPTIMIZER_PORTS)
 
 
 def lacking(optimizers: Sequence[Optimizer], ports: Iterable[Port]) -> str | None:
-    """The reason why no parameter of some optimizers can have a quantity, or None."""
+    """The reason why no parameter of some optimizers can ever have a quantity, or None.
+
+    A setting of a group, such as a momentum of 0, is none: it may be another later.
+    """
     for port in ports:
         if optimizers and all(_tells(optimizer, port) is None for optimizer in optimizers):
             return " and ".join(dict.fromkeys(_unknown(o, port) for o in optimizers))
@@ -65,6 +69,9 @@ class OptimizerStates:
         Raises:
             ReadingUnavailable: There is nothing to read.
         """
+        name = str(reading.site.pick)
+        if is_computed(self._modules[module], name):
+            raise ReadingUnavailable(computed_of_others(name))
         found: list[State] = []
         lacks: list[ReadingUnavailable] = []
         for tensor in tensors_named(self._modules[module], reading):
@@ -83,7 +90,7 @@ class OptimizerStates:
             raise ReadingUnavailable(FREED)
         optimizer, group = self._owner(tensor, str(reading.site.pick))
         description, tells = description_of(optimizer), _tells(optimizer, port)
-        if description is None or tells is None:
+        if description is None or tells is None or not _is_kept(description, group, port):
             raise ReadingUnavailable(_unknown(optimizer, port))
         state = optimizer.state.get(tensor, {})  # not by [], which would make one
         of = TrainedParameter(tensor, tensor.grad, state, group, self._factor)
@@ -138,6 +145,12 @@ def _tells(optimizer: Optimizer, port: Port) -> Tells | None:
     return getattr(description, port)
 
 
+def _is_kept(description: Description, group: Mapping[str, Any], port: Port) -> bool:
+    return (
+        port != "first_moment" or not description.momentum or bool(group.get(description.momentum))
+    )
+
+
 def _not_kept(optimizer: Optimizer, state: Mapping[str, Any], key: KeyError) -> ReadingUnavailable:
     if not state:
         return ReadingUnavailable("the optimizer has not updated it yet", is_usual=True)
@@ -145,7 +158,9 @@ def _not_kept(optimizer: Optimizer, state: Mapping[str, Any], key: KeyError) -> 
 
 
 def _unknown(optimizer: Optimizer, port: Port) -> str:
-    kind = type(optimizer).__name__
-    if description_of(optimizer) is None:
+    kind, description = type(optimizer).__name__, description_of(optimizer)
+    if description is None:
         return f"{kind} is not known: describe it, by taiyi_fx.describe_optimizer({kind}, ...)"
+    if _tells(optimizer, port) is not None:
+        return f"{kind} keeps no {_NAMES[port]} where its {description.momentum} is 0"
     return f"the state of {kind} tells no {_NAMES[port]}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -23,8 +23,9 @@ from taiyi_fx.passes.ir import (
 )
 from taiyi_fx.passes.module_tree import parameters_of
 from taiyi_fx.passes.probes.dtensor import of_parameters
-from taiyi_fx.passes.structure import computed_by, computed_text, tensor_named
+from taiyi_fx.passes.structure import computed_by, computed_text, is_computed, tensor_named
 from taiyi_fx.quantities.declare import NoValue
+from taiyi_fx.step.presence import GONE
 
 Key = tuple[str, Reading]
 """A module's name, and a reading of its parameters or buffers."""
@@ -37,6 +38,7 @@ CLEARED = "; was track called after zero_grad()?"
 _OWN = frozenset((nn.Parameter, Tensor))
 _STRIDED = frozenset((torch.strided,))
 _gradient_of, _layout_of = operator.attrgetter("grad"), operator.attrgetter("layout")
+_parameters_of = operator.attrgetter("_parameters")
 
 
 class ReadingUnavailable(NoValue):
@@ -59,7 +61,7 @@ class ParameterReadings(NamedTuple):
     Attributes:
         reduction: The reduction.
         rows: Each key with its row; gradients come last.
-        owners: For each the own parameters of its module.
+        modules: The module of each.
         names: Its name there.
         first_gradient: The row of the first gradient.
         are_together: True if the reduction can measure many tensors by one call.
@@ -67,7 +69,7 @@ class ParameterReadings(NamedTuple):
 
     reduction: Any
     rows: Mapping[Key, int]
-    owners: tuple[dict[Any, Tensor | None], ...]
+    modules: tuple[nn.Module, ...]
     names: tuple[Pick, ...]
     first_gradient: int
     are_together: bool
@@ -77,10 +79,11 @@ class ParameterReadings(NamedTuple):
 
         Nearly always they are, and looking up the hundreds of them has to be fast.
         """
-        found: list[Any] = [*map(dict.get, self.owners, self.names)]
+        found: list[Any] = []
         try:
+            found += map(dict.get, map(_parameters_of, self.modules), self.names)
             found[self.first_gradient :] = map(_gradient_of, found[self.first_gradient :])
-        except AttributeError:  # of None: it is not an own parameter
+        except (AttributeError, TypeError):  # no own parameter, or a ScriptModule's, held in C++
             return None
         is_usual = _OWN.issuperset(map(type, found)) and _STRIDED.issuperset(map(_layout_of, found))
         return found if is_usual and min(map(address_of, found), default=LOW) >= LOW else None
@@ -98,7 +101,7 @@ def parameter_readings(
         ParameterReadings(
             reduction,
             {key: row for row, key in enumerate(of)},
-            tuple(_own_parameters(modules[name]) for name, _ in of),
+            tuple(modules[name] for name, _ in of),
             tuple(reading.site.pick for _, reading in of),
             sum(reading.site.port != "parameter_grad" for _, reading in of),
             fast_path(reduction, "measure_many") is not None,
@@ -107,33 +110,34 @@ def parameter_readings(
     )
 
 
-def _own_parameters(module: nn.Module) -> dict[Any, Tensor | None]:
-    """The own parameters of a module; none where they are not in a dictionary."""
-    own: Any = module._parameters
-    return own if isinstance(own, dict) else {}  # a ScriptModule's are held in C++
-
-
 class ParameterStatistics:
     """The statistics of parameters and buffers in one step, on this rank.
 
     Args:
         modules: The model's, by name.
         members: The ranks whose readings are joined; None for this one alone.
+        gone: The names of modules that the model no longer holds.
 
     Attributes:
         vectors: All statistics measured in one call of a reduction, by reduction.
     """
 
-    def __init__(self, modules: Mapping[str, nn.Module], members: Sequence[int] | None) -> None:
+    def __init__(
+        self,
+        modules: Mapping[str, nn.Module],
+        members: Sequence[int] | None,
+        gone: Collection[str] = (),
+    ) -> None:
         self._modules = modules
         self._members = members
+        self._gone = gone
         self._found: dict[Key, State | Exception] = {}
         self.vectors: dict[Any, Vectors] = {}
 
     def measure(self, of: ParameterReadings) -> None:
         """Measures all tensors of a reduction, in one call if the reduction can do that."""
         can_together = of.are_together
-        if can_together and (tensors := of.own_tensors()):
+        if can_together and not self._gone and (tensors := of.own_tensors()):
             self._measure_many(of.reduction, of.rows, tensors)
             return
         alone = [(key, found) for key in of.rows if (found := self._tensors(key))]
@@ -167,6 +171,8 @@ class ParameterStatistics:
     def _tensors(self, key: Key) -> Sequence[Tensor]:
         try:
             module, reading = key
+            if module in self._gone:
+                raise ReadingUnavailable(GONE)
             tensors = self._tensors_of(self._modules[module], reading)
             held = of_parameters(tensors, reading.reduction, self._members)
             if not held:
@@ -191,8 +197,8 @@ class ParameterStatistics:
         gradients = [dense(p.grad) for p in own if p.grad is not None]
         if gradients:
             return gradients
-        if not own:
-            raise ReadingUnavailable(f"{name} is computed of other parameters: ask for theirs")
+        if not own or is_computed(module, str(name)):
+            raise ReadingUnavailable(computed_of_others(str(name)))
         if all(not p.requires_grad for p in named):
             raise ReadingUnavailable(f"{name} is frozen (requires_grad is False)")
         cleared = "" if self._has_gradients else CLEARED
@@ -228,6 +234,11 @@ def tensors_named(module: nn.Module, reading: Reading) -> list[Tensor]:
     """The parameters or buffers of a module that a reading is of."""
     name = str(reading.site.pick)
     return list(parameters_of(module)) if name == "all" else [tensor_named(module, name)]
+
+
+def computed_of_others(name: str) -> str:
+    """The reason why no gradient and no step of an attribute is known, but those of its parts."""
+    return f"{name} is computed of other parameters: ask for theirs"
 
 
 def dense(gradient: Tensor) -> Tensor:

@@ -30,6 +30,7 @@ from taiyi_fx.records.record import Block, Series
 from taiyi_fx.reductions.rows import on_device
 from taiyi_fx.step.due import DueWork
 from taiyi_fx.step.evaluate import columns_of_many, group_of
+from taiyi_fx.step.host import beside, device_of
 from taiyi_fx.step.parameters import Key
 from taiyi_fx.step.statistics import UNSCALED, Scale, Statistics
 from taiyi_fx.step.transfer import Column
@@ -101,15 +102,19 @@ def _joined(pieces: Sequence[Any], order: list[int]) -> Tensor | list[int | floa
         flat = list(itertools.chain.from_iterable(pieces))
         if Tensor not in map(type, flat):
             return list(map(flat.__getitem__, order))
-    joined = torch.cat([p if isinstance(p, Tensor) else torch.stack(in_tensors(p)) for p in pieces])
+    vectors = [p if isinstance(p, Tensor) else torch.stack(in_tensors(p)) for p in pieces]
+    device = device_of(vectors)
+    joined = torch.cat([beside(vector, device) for vector in vectors])
     return joined[on_device(order, joined.device, torch.int64)]
 
 
-def _vector(numbers: Tensor | Sequence[int | float]) -> Tensor:
-    """Numbers as a vector."""
+def _vector(numbers: Tensor | Sequence[int | float], device: torch.device | None) -> Tensor:
+    """Numbers as a vector; on the host without a device."""
     if isinstance(numbers, Tensor):
-        return numbers
+        return beside(numbers, device)
     code, kind = ("q", torch.int64) if isinstance(numbers[0], int) else ("d", torch.float64)
+    if device is not None:
+        return on_device(numbers, device, kind)
     # Cache misses take most of the time, and this runs the least of torch's code.
     return torch.frombuffer(array(code, numbers), dtype=kind)
 
@@ -131,9 +136,20 @@ class Group(NamedTuple):
     is_its_reading: bool
 
     def values(
-        self, step: int, pools: Sequence[States | None], scale: Scale
+        self,
+        step: int,
+        pools: Sequence[States | None],
+        scale: Scale,
+        device: torch.device | None,
     ) -> list[Column] | Block | None:
-        """Its values; None if this step does not fit."""
+        """Its values; None if this step does not fit.
+
+        Args:
+            step: The step.
+            pools: The numbers.
+            scale: The factor of the step's gradients.
+            device: Of the numbers that are not on the host; None if all are.
+        """
         asked = self.works[0].asked
         inputs: dict[str, Any] = {}
         try:
@@ -144,7 +160,7 @@ class Group(NamedTuple):
                 factor = 1.0 if scale is UNSCALED else scale.factor(reading)
                 if self.is_its_reading and factor == 1.0 and type(states[0]) is list:
                     return Block(step, self.works[0].mode, self.series, states[0][share])
-                state = tuple([_vector(part[share]) for part in states])
+                state = tuple([_vector(part[share], device) for part in states])
                 inputs[name] = finished(reading, state, factor)
             computed = asked.quantity.compute(**inputs, **asked.arguments)
             return columns_of_many(computed, step, self.works, self.series)
@@ -202,11 +218,12 @@ class Planner:
         pools: list[States | None] = []
         for pool in plan.pools:  # a comprehension would be one more function
             pools.append(pool.states(measured, touched, statistics))  # noqa: PERF401
+        device = device_of(part for states in pools for part in states or ())
         columns: list[Column] = []
         blocks: list[Block] = []
         missed: list[Work] = []
         for group in plan.groups or ():
-            found = group.values(step, pools, scale)
+            found = group.values(step, pools, scale, device)
             if found is None:
                 missed += group.works
             elif isinstance(found, Block):

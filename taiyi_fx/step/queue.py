@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -124,7 +125,7 @@ class StepQueue:
         """Warns of missing values at a step whose reason is a new one."""
         news: list[str] = []
         for (module, label), text in failures.items():
-            if self.missing.get((module, label)) != text:
+            if not _is_told(self.missing.get((module, label)), text):
                 news.append(f"{label} of {module or 'the model'!r}: {text}")
                 if self._writers:
                     self._events.append(Event(step, "warning", module, f"{label}: {text}"))
@@ -138,7 +139,7 @@ class StepQueue:
     def keep_reasons(self, step: int, reasons: Mapping[Series, str]) -> None:
         """Keeps the reasons for values that nobody named, for the writers where they are new."""
         for (module, label), text in reasons.items():
-            if self._writers and self.missing.get((module, label)) != text:
+            if self._writers and not _is_told(self.missing.get((module, label)), text):
                 self._events.append(Event(step, "missing", module, f"{label}: {text}"))
             self._miss((module, label), step, text)
 
@@ -286,6 +287,7 @@ class StepQueue:
             )
 
 
+_NUMBER = re.compile(r"\d+")
 _place_of, _item_of = operator.itemgetter(0), operator.itemgetter(1)
 
 
@@ -303,6 +305,13 @@ class _Recording(NamedTuple):
     outcomes: list[Outcome]
     batch: Batch
     error: Exception | None
+
+
+def _is_told(before: str | None, now: str) -> bool:
+    """True if a reason is the one before it, but for its numbers: those of sizes may differ."""
+    if before is None or before == now:
+        return before == now
+    return _NUMBER.sub("", before) == _NUMBER.sub("", now)
 
 
 def _extend(items: list[Any], new: Sequence[Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -26,6 +26,7 @@ from taiyi_fx.passes.structure import parts_of_computed, tensor_named
 from taiyi_fx.schedule import whole
 from taiyi_fx.step.optimizer_states import OptimizerStates
 from taiyi_fx.step.parameters import ParameterStatistics, ReadingUnavailable, tensors_named
+from taiyi_fx.step.presence import GONE
 from taiyi_fx.step.whole_model import WholeModel
 from taiyi_fx.step.work import Statistic, Work
 
@@ -123,6 +124,7 @@ class Statistics:
         table: The statistics of readings at calls.
         scale: The factors for gradients.
         members: The ranks whose readings are joined; None for this one alone.
+        gone: The names of modules that the model no longer holds.
         whole: The optimizers and losses that are known; by default none.
         step: The step.
 
@@ -136,15 +138,17 @@ class Statistics:
         table: SlotTable,
         scale: Scale,
         members: Sequence[int] | None = None,
+        gone: Collection[str] = (),
         *,
         whole: WholeModel | None = None,
         step: int = 0,
     ) -> None:
-        self.parameters = ParameterStatistics(modules, members)
+        self.parameters = ParameterStatistics(modules, members, gone)
         self.scale = scale
         self._modules = modules
         self._table = table
         self._members = members
+        self._gone = gone
         self._whole = WholeModel(modules[""]) if whole is None else whole
         self._step = step
         self._of_whole: dict[Reading, State] = {}
@@ -182,6 +186,8 @@ class Statistics:
             if reading not in self._of_whole:
                 self._of_whole[reading] = self._whole.read(reading, self._step, self._members)
             return Statistic(reading, self._of_whole[reading], self.scale.factor(reading))
+        if module in self._gone:
+            raise ReadingUnavailable(GONE)
         if reading.site.port in OPTIMIZER_PORTS:
             key = module, reading
             if key not in self._of_states:
@@ -242,8 +248,11 @@ class Statistics:
         return Statistic(slot.reading, slot.found, self.scale.factor(slot.reading))
 
     def _why_not_called(self, site: str) -> str:
-        if site.partition("@")[0] in self._table.board.in_regions:
+        module = site.partition("@")[0]
+        if module in self._table.board.in_regions:
             return _IN_REGION
+        if module in self._gone:
+            return GONE
         if not site.endswith("()"):
             return NOT_CALLED
         return _CALL_COMPILED if site in self._table.board.compiled else _CALL_NOT_SEEN

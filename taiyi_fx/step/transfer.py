@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ class Column(NamedTuple):
         series: The same with the part's name, as records have it.
         values: Along the first axis; a vector holds a number of each.
         is_of_next: True if it belongs to the step that is tracked next, whose number was not named.
+        has_value: True for those that are values, along the same axis; None if all are.
+        otherwise: The reason why others are none.
     """
 
     step: int
@@ -34,9 +37,13 @@ class Column(NamedTuple):
     series: tuple[Series, ...]
     values: Tensor
     is_of_next: bool = False
+    has_value: Tensor | None = None
+    otherwise: str = ""
 
 
 _values_of = operator.attrgetter("values")
+_mask_of = operator.attrgetter("has_value")
+_is_none = functools.partial(operator.is_, None)
 
 
 def parts_of(of: tuple[Series, ...], suffix: str) -> tuple[Series, ...]:
@@ -108,14 +115,15 @@ class Transfer:
         return self._whole
 
     def _sent(self, strict: bool) -> Copies:
+        masks = itertools.filterfalse(_is_none, map(_mask_of, self._columns))
         try:
-            return Copies([*map(_values_of, self._columns)])
+            return Copies([*map(_values_of, self._columns), *masks])
         except Exception:
             if strict:
                 raise
         # Some cannot be copied: those are reported.
         self._columns = [column for column in self._columns if self._can_go(column)]
-        return Copies([*map(_values_of, self._columns)])
+        return self._sent(strict=True)
 
     def _can_go(self, column: Column) -> bool:
         try:
@@ -130,12 +138,31 @@ class Transfer:
         if self._copies is None:
             return self._outcome
         blocks, records = [*self._outcome.blocks], [*self._outcome.records]
-        for column, values in zip(self._columns, self._copies.tensors(), strict=True):
+        reasons, tensors = {**self._outcome.reasons}, self._copies.tensors()
+        masks = iter(tensors[len(self._columns) :])
+        for column, values in zip(self._columns, tensors, strict=False):  # masks come behind them
+            if column.has_value is not None:
+                column, values = _those_with_value(column, values, next(masks), reasons)
             step, mode, of, series, *_ = column
+            if not of:
+                continue
             if values.ndim == 1 and not values.is_complex():
                 numbers = (values.long() if values.dtype is torch.bool else values).tolist()
                 blocks.append((of, Block(step, mode, series, numbers)))
                 continue
             for own, (module, quantity), value in zip(of, series, values, strict=True):
                 records.append((own, Record(step, module, quantity, value.clone(), mode)))
-        return Outcome(blocks, records, self._outcome.failures, self._outcome.reasons)
+        return Outcome(blocks, records, self._outcome.failures, reasons)
+
+
+def _those_with_value(
+    column: Column, values: Tensor, has_value: Tensor, reasons: dict[Series, str]
+) -> tuple[Column, Tensor]:
+    """A column and its values without what is no value, the reasons of which are added."""
+    chosen = has_value.tolist()
+    if all(chosen):
+        return column, values
+    of, series = (tuple(itertools.compress(x, chosen)) for x in (column.of, column.series))
+    missing = itertools.compress(column.of, [not is_there for is_there in chosen])
+    reasons.update(dict.fromkeys(missing, column.otherwise))
+    return column._replace(of=of, series=series), values[has_value]

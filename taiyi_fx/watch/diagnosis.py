@@ -29,6 +29,7 @@ from taiyi_fx.findings import (
     left_out_of,
     loss_graph_of,
     not_finite_of,
+    of_elements,
     owners_of,
     repeated_in,
     settings_of,
@@ -105,6 +106,7 @@ class Diagnosis:
 
     def find(self, evidence: Evidence) -> Findings:
         """All findings in some evidence, most urgent first; a rule that fails is warned of once."""
+        evidence = evidence.with_series(of_elements(evidence.series, self._modules))
         self._look_at_tensors(evidence)
         optimizers = self._whole.optimizers
         left_out, strangers = left_out_of(self._modules, optimizers)

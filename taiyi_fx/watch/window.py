@@ -8,15 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taiyi_fx.findings import Evidence, Watched
+from taiyi_fx.quantities.health import from_stored, may_be_undefined, to_stored
 from taiyi_fx.records.record import Block, Series
 from taiyi_fx.watch.odd import Jumps, Spikes, is_not_finite
 from taiyi_fx.watch.thinned import Thinned
 
 Facts = tuple[str, str, str]
-"""The direction of a series, its rule of health and its unit."""
-
-_FINITE_UNITS = ("", "elements", "share")
-"""Units of numbers that should be finite; a ratio may be infinite."""
+"""The direction of a series, its rule of health, as runs store it, and its unit."""
 
 
 class Window:
@@ -68,8 +66,10 @@ class Group:
         self._series, self._facts = series, facts
         self._rows: Thinned[tuple[int, int | None, Sequence[float]]] = Thinned()
         self._step: int | None = None
-        self.direction, health, unit = facts[0]
-        self._may_be_bad = unit in _FINITE_UNITS
+        self.direction, stored, unit = facts[0]
+        health = from_stored(stored)
+        self._may_be_bad = not may_be_undefined(unit, stored)
+        self._may_jump = not may_be_undefined(unit)
         self._is_step_size = health == "step_size"
         self._is_count = health == "counts_non_finite"
         is_loss = not self.direction and "loss" in series[0][1].lower()
@@ -84,7 +84,7 @@ class Group:
         self._step = step
         self.was_bad = self.is_bad
         self.is_bad = self._may_be_bad and is_not_finite(values, is_count=self._is_count)
-        self.is_jump = self._may_be_bad and self._jumps.is_one(max(values))
+        self.is_jump = self._may_jump and self._jumps.is_one(max(values))
         if self._spikes is not None:
             self.is_spike = self._spikes.is_one(values[0])
 
@@ -107,8 +107,11 @@ def _made(
     name: Series, facts: Facts, steps: NDArray[np.int64], values: NDArray[np.float64]
 ) -> Watched:
     """A series whose numbers, if they are sizes of steps, are of one step each already."""
-    direction, health, unit = facts
-    return Watched.made(name, (direction, "", unit), steps, values)._replace(health=health)
+    direction, stored, unit = facts
+    made = Watched.made(name, (direction, "", unit), steps, values)
+    return made._replace(
+        health=from_stored(stored), may_be_undefined=may_be_undefined(unit, stored)
+    )
 
 
 def _joined(parts: list[Watched]) -> Watched:
@@ -116,6 +119,8 @@ def _joined(parts: list[Watched]) -> Watched:
     first, *rest = parts
     if not rest:
         return first
-    name, facts = (first.module, first.quantity), (first.direction, first.health, first.unit)
+    name = first.module, first.quantity
+    health = to_stored(first.health, first.unit, undefined=first.may_be_undefined)
+    facts = first.direction, health, first.unit
     steps = np.concatenate([part.steps for part in parts])
     return _made(name, facts, steps, np.concatenate([part.values for part in parts]))

@@ -23,7 +23,8 @@ class SeriesInfo(NamedTuple):
         quantity: The quantity's name in records.
         direction: The kind of values that it reads.
         unit: The unit of its numbers; empty where they have the tensor's own.
-        health: The rule by which reports flag its numbers (`quantity(health=...)`).
+        health: The rule by which reports flag its numbers (`quantity(health=...)`), with
+            ``" undefined"`` behind it where NaN is no fault and the unit does not tell so.
     """
 
     module: str

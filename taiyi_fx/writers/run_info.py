@@ -12,6 +12,7 @@ from torch import nn
 from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.outline import Outline
 from taiyi_fx.passes.ir import GRADIENT_PORTS
+from taiyi_fx.quantities.health import to_stored
 from taiyi_fx.records.record import Series
 from taiyi_fx.version import __version__
 from taiyi_fx.writers.protocol import Direction, RunInfo, SeriesInfo
@@ -64,7 +65,9 @@ def describer(
         of = asked[label]
         # A part, such as ``RankMe.N``, may be in another unit.
         unit = units.get((module, label), of.unit) if label == quantity else ""
-        return SeriesInfo(module, call, quantity, directions[label], unit, of.quantity.health)
+        made = of.quantity
+        health = to_stored(made.health, unit, undefined=made.may_be_undefined)
+        return SeriesInfo(module, call, quantity, directions[label], unit, health)
 
     return describe
 

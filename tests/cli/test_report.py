@@ -58,3 +58,9 @@ def test_a_page_that_cannot_be_written_is_told(cli, tmp_path):
     code, _, err = cli("report", run, "--compare", tmp_path / "none", "-o", tmp_path / "page.html")
     assert code == 2
     assert "there is no such folder" in err
+
+
+def test_a_file_may_be_named_by_to(cli, tmp_path):
+    recorded(tmp_path / "run")
+    assert cli("report", tmp_path / "run", "--to", tmp_path / "x.html")[0] == 0
+    assert (tmp_path / "x.html").exists()

@@ -124,3 +124,55 @@ def test_counts_of_nothing_are_one_line_unless_they_are_asked_for(cli, tmp_path)
     asked = cli("show", path, "--quantity", "NonFinite*")[1]
     assert "more series" not in asked
     assert "NonFinite.NaN" in asked
+
+
+def grown(path, modules):
+    """A run of norms that grow, each by a factor ten times that of the one before."""
+    layers = [torch.nn.Linear(2, 2) for _ in range(modules)]
+    model = taiyi_fx.instrument(torch.nn.Sequential(*layers), {"Linear": ["WeightNorm"]}, run=path)
+    for step in range(4):
+        model(torch.ones(1, 2)).sum().backward()
+        model.monitor.track(step)
+        with torch.no_grad():
+            for i, layer in enumerate(layers):
+                layer.weight.mul_(1 + i)
+    model.monitor.close()
+    return path
+
+
+def test_of_many_series_those_are_shown_that_changed_most(cli, tmp_path):
+    path = grown(tmp_path / "run", 12)
+    *_, title, rows, rest = cli("show", path)[1].rstrip("\n").split("\n\n")
+    assert title == "Most changed, or differ most from their siblings:"
+    shown = [row[0] for row in cells(rows)[2:]]
+    assert shown[:8] == [str(i) for i in range(11, 3, -1)]
+    assert set(shown[8:]) == {"3", "0"}  # which alone did not grow
+    assert cells(rows)[2][1:3] == ["WeightNorm", "norm of the weight"]
+    assert (
+        rest == "2 more series: --all shows them; --module and --quantity choose some, by * ? [ ]"
+    )
+    for asked in (["--all"], ["--quantity", "WeightNorm"], ["--module", "*"], ["--mode", "train"]):
+        assert len(cells(cli("show", path, *asked)[1].rstrip("\n").split("\n\n")[-1])) == 2 + 12
+
+
+def test_a_run_without_findings_says_where_to_begin(cli, tmp_path):
+    written(FORMATS[0], tmp_path, [numbers(step, [1.0, 2.0**step]) for step in range(5)])
+    head, changed, rows = cli("show", tmp_path)[1].split("\n\n")
+    told = dict(cells(head))["findings"]
+    assert told == "none of the known ones was recognised; another fault may be there"
+    title, row = changed.splitlines()
+    assert title.startswith("What changed most, from the median of its first numbers")
+    assert row == "q of b  from 1.5 to 12"
+    assert cells(rows)[2:][0][0] == "a"
+
+
+def test_a_ratio_of_zero_by_zero_is_no_value_and_is_counted(cli, tmp_path):
+    plain = torch.nn.Linear(2, 2)
+    model = taiyi_fx.instrument(plain, {"": ["WeightGradAgreement"]}, run=tmp_path / "run")
+    for step in range(3):
+        (model(torch.ones(1, 2)) * 0).sum().backward()
+        model.monitor.track(step)
+    model.monitor.close()
+    *_, rows, line = cli("show", tmp_path / "run")[1].rstrip("\n").split("\n\n")
+    assert cells(rows)[-1][-6:] == ["-", "-", "-", "-", "3", "0"]
+    assert line.startswith("- is no value: it is a ratio of zero by zero")

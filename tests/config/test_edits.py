@@ -544,6 +544,17 @@ def test_a_checkpoint_of_the_model_itself_is_run_again_without_edits():
     assert all(torch.equal(a.grad, b.grad) for a, b in zip(model.parameters(), twin.parameters(), strict=True))  # fmt: skip
 
 
+def test_evaluations_of_an_edited_model_leave_nothing_behind():
+    probed = taiyi_fx.instrument(nn.Linear(D, D), {"": [edit(value=half)]})
+    with torch.no_grad():
+        for _ in range(20):
+            probed(torch.randn(3, D))
+    run = probed._instrumentation.compiled.installation.run
+    assert not run.made
+    probed(torch.randn(3, D))
+    assert len(run.made) == 1
+
+
 def test_a_tensor_is_picked_as_readings_pick_it():
     class Pair(nn.Module):
         def forward(self, x, mask):

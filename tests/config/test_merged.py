@@ -34,8 +34,8 @@ def test_parts_are_added_up_in_order():
     found = asked(net(), [*taiyi_fx.preset("mlp"), own])
     assert found == asked(net(), ["mlp", own])
     assert found["2", "InputStd"] == ["linear(0, 0)"]
-    assert found["2", "WeightNorm"] == ["adaptive(20, 20)", "linear(1, 0)"]
-    assert found["0", "WeightNorm"] == ["adaptive(20, 20)"]
+    assert found["2", "WeightNorm"] == ["adaptive(100, 20)", "linear(1, 0)"]
+    assert found["0", "WeightNorm"] == ["adaptive(100, 20)"]
 
 
 def test_errors_name_the_part():

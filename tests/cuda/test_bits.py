@@ -22,6 +22,7 @@ def test_eager_training_is_that_of_the_plain_model(device, name):
     assert len(records_of(model)) > 3 * len(xs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ONE_GRAPH)
 def test_compiled_training_is_that_of_the_compiled_plain_model(device, name):
     # On a GPU each compiled graph draws the numbers in a checkpoint anew: see docs, limits.

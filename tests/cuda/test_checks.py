@@ -15,12 +15,14 @@ from taiyi_fx.testing import (
 from tests.quantities.proofs import PROOFS
 from tests.quantities.test_proofs import asked
 
+ON_A_CPU = ("InputStd", "OutputGradRMS", "WeightGradNorm", "InputCovMaxEig", "ParameterFingerprint")
+"""Where there is no GPU these show that the tests here run: those of quantities try all."""
+
 
 def on(device, name, number):
-    """How a quantity is checked on a device.
-
-    On a CPU the tests of quantities try many examples: there these show that they run.
-    """
+    """How a quantity is checked on a device."""
+    if not device.is_cuda and name not in ON_A_CPU:
+        pytest.skip("tests/quantities/test_proofs.py checks it on a CPU")
     how = asked(name)
     drawn = tensors() if how["tensors"] is None else how["tensors"]
     drawn = drawn.map(lambda recipe: dataclasses.replace(recipe, device=device.kind))

@@ -352,6 +352,7 @@ def answers():
     return run(CHECKS, 2)
 
 
+@pytest.mark.slow
 def test_every_quantity_is_that_of_the_union(answers):
     first, second = answers("of_every_quantity")
     expected = alone(every_quantity(), batches())

@@ -364,6 +364,7 @@ def answers():
     return run(CHECKS, 4)
 
 
+@pytest.mark.exhaustive
 def test_each_stage_of_a_pipeline_is_joined_with_its_own(answers):
     (of_first, told), (none, told_first), (of_second, _), (none_too, told_second) = answers(
         "of_stages"

@@ -157,6 +157,7 @@ def ended(texts):
     ]
 
 
+@pytest.mark.slow
 def test_join_with_uneven_inputs_trains_as_without_monitoring_and_says_what_is_missing(answers):
     found, plain = answers("of_uneven_inputs"), answers("of_uneven_inputs_plain")
     for (weights, records, texts, total, seconds), (expected, *_) in zip(found, plain, strict=True):

@@ -17,6 +17,7 @@ import taiyi_fx
 from taiyi_fx import MonitorWarning
 from taiyi_fx.passes.probes import modes
 from taiyi_fx.step import evaluate, plan, queue
+from tests.examples import some_or_all
 
 CFG = {
     nn.Linear: ["InputSndNorm", "OutputGradSndNorm", "WeightNorm", "InputStd", "InputCovMaxEig"],
@@ -83,7 +84,7 @@ def train(model, k=0, monitor=None):
     return mode
 
 
-@pytest.mark.parametrize("apart", [4, pytest.param(1, marks=pytest.mark.slow)])
+@some_or_all("apart", 4, 1)
 def test_training_goes_on_whichever_operation_of_ours_fails(apart):
     plain = net()
     train(plain)

@@ -36,6 +36,7 @@ ANY = st.builds(
     TEXT,
     TEXT,
     TEXT,
+    functions=st.lists(TEXT, max_size=2).map(tuple),
 )
 
 
@@ -43,6 +44,12 @@ ANY = st.builds(
 def test_it_comes_back(one, rest):
     whole = dataclasses.replace(one, consequences=tuple(rest))
     assert from_json(json.loads(json.dumps(as_json(whole), allow_nan=False))) == whole
+
+
+def test_one_of_a_run_from_before_names_no_functions():
+    entry = as_json(finding())
+    del entry["functions"]
+    assert from_json(entry).functions == ()
 
 
 def test_a_value_that_is_no_number_comes_back():
@@ -58,6 +65,7 @@ def test_a_value_that_is_no_number_comes_back():
         ("step", "three", TypeError),
         ("value", "much", ValueError),
         ("consequences", [{}], KeyError),
+        ("functions", [3], TypeError),
         ("consequences", 3, TypeError),
     ],
 )

@@ -67,3 +67,25 @@ def test_a_weight_that_jumps_comes_behind_what_was_wrong_long_before():
     assert [found.kind for found in causes_first([jump, late])] == ["weight_jump", "outlier"]
     warned = of("outlier", "warning", 0)
     assert [found.kind for found in causes_first([jump, warned])] == ["weight_jump", "outlier"]
+
+
+@pytest.mark.parametrize("kind", ["detached", "squashed_loss", "broadcast"])
+def test_what_is_wrong_from_the_first_step_comes_before_what_a_training_comes_to(kind):
+    later = [of("drift", "alert", 52), of("divergence", "alert", 20, "")]
+    ordered = causes_first([*later, of(kind, "warning", 0)])
+    assert [one.kind for one in ordered] == [kind, "drift", "divergence"]
+    assert ordered[0].severity == "alert"
+
+
+@pytest.mark.parametrize(
+    ("structural", "later"),
+    [
+        (of("detached", "note", 0), of("drift", "alert", 52)),
+        (of("detached", "warning", 19), of("drift", "alert", 52)),
+        (of("detached", "warning", 0), of("no_update", "alert", 0)),
+        (of("odd_layer", "warning", 0), of("drift", "alert", 52)),
+    ],
+    ids=["a note", "from later on", "as old", "on purpose"],
+)
+def test_others_stay_behind_what_is_more_urgent(structural, later):
+    assert causes_first([structural, later]) == [later, structural]

@@ -22,6 +22,11 @@ def test_its_text_is_what_was_seen_and_what_to_do():
     assert str(finding()) == "warning outlier: it is large. Make it small"
 
 
-def test_what_follows_from_it_is_counted():
-    assert "(2 more follow from it)" in str(finding(consequences=(finding(), finding())))
+def test_what_follows_from_it_is_counted_and_named():
+    two = finding(consequences=(finding(), finding(kind="plateau", module="")))
+    assert "(2 more follow from it: outlier of 'fc', plateau)" in str(two)
+    many = str(finding(consequences=(finding(),) * 5))
+    assert many.count("outlier of 'fc'") == 3
+    assert "(5 more follow from it: " in many
+    assert ", ...)" in many
     assert "consequences" not in repr(finding())

@@ -52,6 +52,25 @@ def test_what_dies_later_and_behind_what_grew_follows_from_it(module, step, is_l
     assert ("wild_output", "a.z", [module]) in kept if is_led else len(kept) == 2
 
 
+def test_a_gradient_of_zero_behind_an_output_of_zero_follows_from_it():
+    cause = of("zero_output", "alert", "b.x", step=5)
+    assert beneath(cause, of("zero_gradient", "alert", "b.y", 5))[0][2] == ["b.y"]
+    assert len(beneath(cause, of("zero_gradient", "alert", "a.y", 5))) == 2
+
+
+def test_what_gets_worse_once_the_rate_was_raised_follows_from_it():
+    cause = of("raised_rate", "warning", "", step=5)
+    later = [of("large_steps", "alert", "", 6), of("divergence", "alert", "", 7)]
+    assert len(beneath(cause, *later)[0][2]) == 2
+    assert len(beneath(cause, of("large_steps", "alert", "", 4))) == 2
+
+
+def test_choices_that_collapse_follow_from_entries_that_no_gradient_reaches():
+    cause = of("detached", "warning", "a.x")
+    assert beneath(cause, of("rank_collapse", "warning", "a.x", 9))[0][2] == ["a.x"]
+    assert len(beneath(cause, of("rank_collapse", "warning", "b.x", 9))) == 2
+
+
 def test_causes_of_causes_hold_all_of_it_flat():
     others = [of("share_of_trouble", "alert", "b.x", 9), of("wild_output", "warning", "a.z", 5)]
     cause = of("unbounded_loss", "alert", "", 2)

@@ -7,8 +7,12 @@ import taiyi_fx
 from taiyi_fx import findings
 from taiyi_fx.findings.judged import JUDGED
 
-COUNTS = {"NonFinite", "OutputGradNonFinite", "LearningRate"}
-"""Looked at for what is not finite, or for the sake of others."""
+COUNTS = {
+    *("NonFinite", "OutputGradNonFinite", "InputNonFinite", "LearningRate", "LossSpike"),
+    *("InputAbsMax", "OutputNorm", "OutputGradAbsMax", "OutputGradNorm", "Fingerprint"),
+}
+"""Looked at for what is not finite or has no elements, or for the sake of others; or named as what
+is to change, or as what tells nothing."""
 
 
 def test_all_that_rules_name_are_judged_and_no_others():

@@ -40,7 +40,7 @@ def test_its_table_shows_names_as_they_are():
     one = dataclasses.replace(finding(module="<b>"), consequences=(finding(),), text="a & b")
     shown = Findings([one])._repr_html_()
     assert "<td>&lt;b&gt;</td>" in shown
-    assert "a &amp; b (1 more follows from it)" in shown
+    assert "a &amp; b (1 more follows from it: " in shown
     assert Findings()._repr_html_() == "<p>no findings</p>"
 
 

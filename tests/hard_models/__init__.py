@@ -16,7 +16,11 @@ from tests.hard_models import (
 )
 from tests.hard_models.case import Case, D, cases, quietly
 
+SHORT = tuple(case.name for case in cases()[::20])
+"""Those of a short zoo; tests/test_any_model.py has all of them."""
+
 __all__ = [
+    "SHORT",
     "Case",
     "D",
     "cases",

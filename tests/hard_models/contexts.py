@@ -33,6 +33,19 @@ class DecoratedNoGrad(TwoLayers):
         return self.last(x) - self.target(x)
 
 
+@case("parts under inference_mode")
+class UnderInference(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.last = nn.Sequential(nn.Linear(D, D), nn.ReLU()), nn.Linear(D, D)
+        self.encoder.requires_grad_(False)
+
+    def forward(self, x):
+        with torch.inference_mode():
+            teacher = self.encoder[0](self.encoder(x))
+        return self.last(teacher.clone())
+
+
 @case("autocast to bfloat16")
 class UnderAutocast(nn.Module):
     def __init__(self):

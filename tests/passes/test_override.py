@@ -59,6 +59,31 @@ def test_two_are_taken_off_in_any_order():
     assert "forward" not in vars(layer)
 
 
+def test_one_shows_the_attributes_of_the_forward_that_it_stands_for():
+    """Models ask a part's forward for the names of its arguments."""
+    layer = nn.Linear(2, 2)
+    plain, override = layer.forward, Doubled(layer)
+    override.put()
+    assert layer.forward is override
+    assert override.__func__ is nn.Linear.forward
+    names = (
+        "__self__ __code__ __name__ __qualname__ __defaults__ __annotations__ __doc__ __module__"
+    )
+    for name in names.split():
+        assert getattr(override, name) == getattr(plain, name), name
+    assert not hasattr(override, "__wrapped__")
+    layer.forward = own = lambda x, scale=2: x * scale
+    covering = Doubled(layer)
+    covering.put()
+    assert covering.__defaults__ == (2,)
+    assert covering.__code__ is own.__code__
+    assert covering.__module__ == own.__module__
+    assert covering.__doc__ is None
+    assert list(inspect.signature(layer.forward).parameters) == ["x", "scale"]
+    covering.take_off()
+    assert covering.__doc__ == plain.__doc__
+
+
 def test_what_somebody_puts_around_one_stays_and_leads_to_the_modules_own():
     layer, x = nn.Linear(2, 2), torch.randn(3, 2)
     expected, override = layer(x), Doubled(layer)

@@ -277,7 +277,9 @@ def check(example: Example) -> int:
     return compared
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in (1, 2, 3))])
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(i, marks=pytest.mark.exhaustive) for i in (1, 2, 3))]
+)
 def test_every_number_is_what_its_reference_says(part):
     compared = []
     number = random.Random(part).getrandbits(32) if EXAMPLES > 60 else part

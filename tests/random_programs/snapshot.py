@@ -53,7 +53,7 @@ def bits(t: torch.Tensor) -> bytes:
 def is_ours(value: Any) -> bool:
     """Whether an object is of taiyi_fx."""
     of = getattr(value, "func", getattr(value, "__func__", value))
-    names = [getattr(of, "__module__", None), type(of).__module__]
+    names = [getattr(of, "__module__", None), type(of).__module__, type(value).__module__]
     if isinstance(of, types.FunctionType):
         names.append(of.__globals__.get("__name__"))
     return any(str(name).partition(".")[0] == "taiyi_fx" for name in names)

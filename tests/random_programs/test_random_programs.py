@@ -28,6 +28,7 @@ def test_watching_changes_nothing(first):
         pytest.fail(f"{lines}\n\nthe first one, shrunk:\n\n{case_text(smallest)}", pytrace=False)
 
 
+@pytest.mark.slow
 def test_without_watching_nothing_ever_differs():
     assert not {seed: found for seed in range(300) if (found := run(write(seed), left_alone))}
 

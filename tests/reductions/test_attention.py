@@ -89,11 +89,16 @@ def test_half_precision_is_computed_in_single(dtype):
 
 def test_queries_beside_a_cache_stand_at_the_last_keys():
     q, k = drawn(0, 2, 2, 1, 4), drawn(1, 2, 2, 6, 4)
-    found = measured(q, k, k)
+    found = measured(q, k, k, torch.ones(1, 6, dtype=torch.bool))
     weights = reference.attended(q, k).weights
     right = (weights * (5 - torch.arange(6))).sum(-1).mean((0, 2))
     assert found.ahead == 0
     assert torch.allclose(found.totals[3] / found.n, right)
+
+
+def test_a_single_query_without_a_mask_is_not_known_to_be_causal():
+    q, k = drawn(0, 2, 2, 1, 4), drawn(1, 2, 2, 6, 4)
+    assert measured(q, k, k).ahead > 0
 
 
 def test_one_allowed_key_has_no_entropy_and_all_the_weight():

@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 import taiyi_fx
 from taiyi_fx.reductions import Fingerprint, fingerprint
@@ -24,7 +25,9 @@ def test_it_is_that_of_whole_numbers_of_python(dtype, seed, shape):
     assert taiyi_fx.fingerprint(x) == whole(x)
 
 
-@pytest.mark.parametrize("n", [_BLOCK - 1, _BLOCK, _BLOCK + 1, 2 * _BLOCK + 77])
+@pytest.mark.parametrize(
+    "n", [_BLOCK + 1, *(pytest.param(n, marks=pytest.mark.slow) for n in (_BLOCK, 2 * _BLOCK + 77))]
+)
 def test_blocks_of_a_large_tensor_are_one_after_the_other(n):
     x = torch.randn(n)
     assert fingerprint(x) == whole(x)
@@ -104,3 +107,15 @@ def test_halves_are_the_whole():
 def test_what_has_no_elements_in_memory_is_refused(given):
     with pytest.raises(TypeError, match="give a dense tensor that is in memory, not "):
         taiyi_fx.fingerprint(given)
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+def test_a_quantized_tensor_is_refused_and_its_whole_numbers_are_not():
+    x = torch.quantize_per_tensor(torch.randn(3, 4), 0.1, 0, torch.qint8)
+    with pytest.raises(TypeError, match="a quantized tensor has no fingerprint: take that of its"):
+        fingerprint(x)
+    assert fingerprint(x.int_repr()) == fingerprint(x.int_repr().clone())
+    watched = taiyi_fx.instrument(nn.Sequential(nn.Identity()), {"0": ["Fingerprint"]})
+    watched(x)
+    with pytest.warns(taiyi_fx.MonitorWarning, match="a quantized tensor has no fingerprint"):
+        watched.monitor.track(0)

@@ -24,3 +24,12 @@ def test_a_tensor_as_rows_by_features(shape, axis, rows):
 def test_rows_are_those_of_the_moved_axis_and_not_a_reinterpretation():
     x = torch.arange(24).reshape(2, 3, 4)
     assert torch.equal(as_matrix(x, 1)[:, 2], x[:, 2].reshape(-1))
+
+
+def test_a_tensor_without_the_axis_of_features_and_one_without_features_are_told_in_words():
+    with pytest.raises(
+        ValueError, match=r"features is -3, which a tensor of shape \(5, 3\) has not"
+    ):
+        as_matrix(torch.zeros(5, 3), -3)
+    with pytest.raises(ValueError, match=r"a tensor of shape \(4, 0\) has no features"):
+        as_matrix(torch.zeros(4, 0), -1)

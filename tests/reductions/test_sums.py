@@ -5,6 +5,7 @@ import torch
 
 from taiyi_fx.passes.probes.compiling import for_compiled_code
 from taiyi_fx.reductions import Moments, Norm
+from taiyi_fx.reductions.sums import norms
 
 SHAPES = [(3, 5), (300, 300), (4, 64, 56, 56), (2, 2048, 7, 7), (3, 50_257), (20_000_000,)]
 
@@ -53,3 +54,20 @@ def test_a_norm_of_what_is_not_finite_is_not_finite_in_compiled_code(broken):
     x = torch.rand(20, 5000)
     x[3, 7] = broken
     assert compiled_norm(x) == pytest.approx(x.norm().item(), nan_ok=True)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-170, 1e-60, 1e60, 1e160, 1e300])
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_norms_of_float64_hold_at_any_scale(scale, is_compiled):
+    x = torch.randn(40, 3, dtype=torch.float64)
+    truth = x.norm().item()
+    if is_compiled:
+        with for_compiled_code():
+            found = Norm().measure(x * scale)[0]
+    else:
+        found = Norm().measure(x * scale)[0]
+    together = norms([x * scale, x * 0])
+    assert found.item() == pytest.approx(truth * scale, rel=1e-12, abs=0)
+    assert [float(n) for n in together] == [pytest.approx(truth * scale, rel=1e-12, abs=0), 0.0]
+    assert Norm().measure(torch.full((2,), torch.inf, dtype=torch.float64))[0] == torch.inf
+    assert Norm().measure(torch.full((2,), torch.nan, dtype=torch.float64))[0].isnan()

@@ -14,6 +14,7 @@ import taiyi_fx
 from taiyi_fx.records.record import Event, Record
 from taiyi_fx.runs import sqlite
 from taiyi_fx.writers import Batch, EpochEnd, Parquet, Store
+from tests.examples import some_or_all
 from tests.writers.runs import as_version_2, numbers, opened
 
 CELLS = [
@@ -81,7 +82,7 @@ def asked_or_named(ask, folder):
             raise AssertionError(f"an error that does not name {folder}") from error
 
 
-amounts = pytest.mark.parametrize("many", [40, pytest.param(200, marks=pytest.mark.slow)])
+amounts = some_or_all("many", 40, 200)
 both_ways = pytest.mark.parametrize("use", [read, resume], ids=["read", "resume"])
 
 

@@ -8,7 +8,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.findings import Watched
-from taiyi_fx.pictures.report.finding_entries import findings_in
+from taiyi_fx.pictures.report.finding_entries import seen_in
 from taiyi_fx.pictures.report.gathered import Gathered
 from taiyi_fx.pictures.report.readout import MonitorReadout, RunReadout
 from taiyi_fx.records.record import Event
@@ -72,4 +72,4 @@ def test_a_run_has_the_reasons_that_a_preset_keeps_to_itself(tmp_path):
     for source in (readout, RunReadout(run)):
         gathered = Gathered()
         gathered.update(source)
-        assert findings_in(gathered, source.about()) == here
+        assert seen_in(gathered, source.about()).findings == here

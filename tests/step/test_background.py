@@ -82,6 +82,20 @@ def test_what_was_read_is_that_steps_also_when_parameters_have_changed_since(gat
     assert found == pytest.approx(before, rel=1e-4)
 
 
+def test_what_spans_steps_is_forgotten_behind_the_work_that_is_under_way(gate):
+    @quantity("kept", now=output.spectrum, before=taiyi_fx.previous(output.spectrum))
+    def kept(now, before):
+        return gate.pass_through(torch.tensor(float(before is None)))
+
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(3, 3)), {"0": [kept]})
+    step(model, 0)
+    step(model, 1)
+    model.monitor.start_at(7)
+    step(model, 7)
+    gate.event.set()
+    assert model.monitor.get_output()["0"]["kept"] == {0: 1.0, 1: 0.0, 7: 1.0}
+
+
 def test_a_costly_quantity_that_fails_is_told_by_name_and_training_goes_on():
     @quantity("broken", spectrum=output.spectrum)
     def broken(spectrum):

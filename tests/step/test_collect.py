@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.step.background import BackgroundWorker
 from taiyi_fx.step.collect import TrackedStep
 from taiyi_fx.step.statistics import Scale
 from taiyi_fx.step.transfer import Outcome, Transfer
@@ -156,3 +157,58 @@ def test_a_scaler_lets_gradients_overflow():
         warnings.simplefilter("ignore")
         step = collected(Given({"0": ["InputSndNorm"]}), scale=Scale(may_overflow=True))
     assert step.may_overflow
+
+
+def test_what_is_computed_layer_by_layer_is_sent_to_the_host_first(monkeypatch):
+    """From statistics on a device; what is batched, or large, is computed there."""
+
+    def trained():
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 2))
+        cfg = {
+            nn.Linear: ["UpdateRatio", "WeightNorm", "NonFinite", "ForwardOutput"],
+            nn.BatchNorm1d: [["MeanTID", "every(2)"]],
+            nn.ReLU: ["DeadNeuronRatio"],
+        }
+        watched = taiyi_fx.instrument(model, cfg)
+        optimizer = torch.optim.SGD(watched.parameters(), lr=0.1)
+        for step in range(4):
+            rows = 5 if step < 2 else 5000  # an output that was small goes where it went before
+            watched(torch.randn(rows, 4)).square().mean().backward()
+            watched.monitor.track(step)
+            optimizer.step()
+            optimizer.zero_grad()
+        return watched.monitor
+
+    here = trained().records
+    sent = {}
+    submit = BackgroundWorker.submit
+
+    def noted(worker, step, works):
+        sent.setdefault(step, set()).update(work.asked.quantity.name for work in works)
+        return submit(worker, step, works)
+
+    monkeypatch.setattr("taiyi_fx.step.host._is_on_host", lambda x: False)
+    monkeypatch.setattr(BackgroundWorker, "submit", noted)
+    found = trained().records
+    for a, b in zip(found, here, strict=True):
+        assert (a.step, a.module, a.quantity) == (b.step, b.module, b.quantity)
+        # Within rounding: copied side by side, they are aligned otherwise.
+        torch.testing.assert_close(a.value, b.value, rtol=1e-6, atol=0.0)
+    alone = {"UpdateRatio", "MeanTID", "DeadNeuronRatio", "ForwardOutput"}
+    assert sent == dict.fromkeys(range(4), alone)
+
+
+def test_counts_of_nan_are_told_at_once_though_each_is_computed_alone(monkeypatch):
+    """Where there are many of them they are batched; those of a user's own need not be."""
+
+    @taiyi_fx.quantity("bad", health="counts_non_finite", found=taiyi_fx.output.non_finites)
+    def bad(found):
+        return found.nan + found.inf
+
+    monkeypatch.setattr("taiyi_fx.step.host._is_on_host", lambda x: False)
+    given = Given({"0": [bad]})
+    given.model(torch.full((2, 3), float("nan")))
+    with torch.no_grad():
+        step = collected(given)
+    assert numbers(step.prompt.outcome()) == {("0", "bad"): 8}

@@ -1,9 +1,12 @@
 """Quantities of work: in batches or alone, over windows and previous steps, and why there is none."""
 
+import math
+
 import pytest
 import torch
 
 import taiyi_fx
+from taiyi_fx.quantities.declare import Defined
 from taiyi_fx.step.evaluate import Evaluator, Finished, columns_of_many, group_of
 from taiyi_fx.step.work import Statistic, Work
 from tests.step.given import Given
@@ -111,6 +114,23 @@ def test_a_reason_for_no_value_is_no_failure():
     outcome = Evaluator(strict=True).run(0, works(reasoned, torch.ones(2, 3)))
     assert outcome.reasons == {("0", "reasoned"): "not yet"}
     assert (outcome.failures, outcome.blocks) == ({}, [])
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_a_call_that_has_no_value_by_the_data_has_a_reason_and_no_record(batched):
+    @taiyi_fx.quantity("partial", batched=batched, norm=taiyi_fx.output.norm)
+    def partial(norm):
+        return {"": Defined(norm, norm != 0, "zeros"), "double": 2 * norm}
+
+    three = works(partial, torch.zeros(2, 2), torch.ones(2, 2), torch.full((2, 2), math.nan))
+    outcome = Evaluator(strict=True).run(0, three)
+    assert outcome.reasons == {("0", "partial"): "zeros"}
+    assert outcome.failures == {}
+    found = {series: value for series, value in numbers(outcome).items() if series[1] == "partial"}
+    assert found == pytest.approx(
+        {("0@1", "partial"): 2, ("0@2", "partial"): math.nan}, nan_ok=True
+    )
+    assert ("0", "partial.double") in numbers(outcome)
 
 
 def test_a_quantity_that_fails_is_named_and_the_others_are_computed():

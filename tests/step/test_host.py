@@ -1,4 +1,4 @@
-"""Tensors reach the host with their shapes, types and digits, by one copy from each device."""
+"""Tensors reach the host with their shapes, types and digits, by few copies from each device."""
 
 import pytest
 import torch
@@ -39,12 +39,23 @@ def test_tensors_of_another_device_come_as_they_were(elsewhere):
     assert all(map(same, found, TENSORS))
 
 
-def test_one_copy_is_made_of_all_tensors_of_a_device(elsewhere, monkeypatch):
+def test_one_copy_is_made_of_all_small_tensors_of_a_type(elsewhere, monkeypatch):
     joined = []
     cat = torch.cat
     monkeypatch.setattr(torch, "cat", lambda parts: joined.append(len(parts)) or cat(parts))
-    Copies(TENSORS)
-    assert joined == [len(TENSORS)]
+    Copies([*TENSORS, torch.ones(2**14), torch.ones(2**14 + 1)])
+    assert joined == [3, 2, 1, 1, 1, 1]  # two float32 and the small one, two int64, ...
+
+
+def test_complex_tensors_are_small_by_their_elements(elsewhere):
+    tensors = [torch.randn(n, dtype=torch.complex64) for n in (9000, 9000, 2**14 + 1)]
+    found = Copies(tensors).tensors()
+    assert all(map(torch.equal, found, tensors))
+
+
+def test_a_part_that_is_kept_keeps_no_other(elsewhere):
+    first, _ = Copies([torch.ones(2), torch.ones(2**14)]).tensors()
+    assert first.untyped_storage().nbytes() == 8
 
 
 def test_what_is_sent_is_of_that_moment(elsewhere):

@@ -56,11 +56,19 @@ def test_a_parameter_of_no_optimizer_is_frozen_or_a_copy_is_trained(freeze):
         states(model, other).read("", FIRST)
 
 
+def test_a_parametrized_weight_has_no_moment_as_it_is_computed():
+    model = nn.utils.parametrizations.weight_norm(nn.Linear(3, 2))
+    with pytest.raises(ReadingUnavailable, match="weight is computed of other parameters: ask"):
+        states(model, torch.optim.Adam(model.parameters())).read("", FIRST)
+
+
 def test_a_moment_that_these_options_do_not_keep_is_named():
     model, _ = trained()
     optimizer = torch.optim.SGD(model.parameters(), momentum=0.0)
     optimizer.state[model.weight] = {"other": 1}
-    with pytest.raises(ReadingUnavailable, match="SGD keeps no 'momentum_buffer' of it"):
+    with pytest.raises(
+        ReadingUnavailable, match="SGD keeps no first moment where its momentum is 0"
+    ):
         states(model, optimizer).read("", FIRST)
 
 
@@ -77,6 +85,7 @@ def test_what_one_of_several_optimizers_keeps_is_not_lacking():
     assert lacking([], ["second_moment"]) is None
     assert lacking([sgd, adam], ["second_moment"]) is None
     assert lacking([adam], ["first_moment", "step"]) is None
+    assert lacking([sgd], ["first_moment"]) is None, "its momentum may be above 0 later"
     text = lacking([sgd, own], ["second_moment"])
     assert text == (
         "the state of SGD tells no second moment and LBFGS is not known: describe it, by "

@@ -138,6 +138,18 @@ def test_a_computed_weight_has_no_gradient_unless_it_is_retained():
         statistics.of(("0", GRADIENT))
 
 
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_a_parametrized_weight_has_no_gradient_as_it_is_computed(is_frozen):
+    model = layers()
+    nn.utils.parametrizations.weight_norm(model[0])
+    nn.utils.parametrizations.spectral_norm(model[1])
+    model.requires_grad_(not is_frozen)
+    statistics = measured(model, [(name, GRADIENT) for name in "01"])
+    for name in "01":
+        with pytest.raises(ReadingUnavailable, match="weight is computed of other parameters"):
+            statistics.of((name, GRADIENT))
+
+
 def test_all_parameters_of_a_module_are_read_as_one():
     model = layers()
     reading = Reading(Site("parameter", "all"), NORM)

@@ -12,9 +12,10 @@ from taiyi_fx.step.non_finite import Sites
 from taiyi_fx.step.queue import StepQueue
 from taiyi_fx.step.transfer import Outcome
 from taiyi_fx.writers.writer_group import WriterGroup
+from tests.examples import some_or_all
 from tests.step.given import arrived, column
 from tests.writers.given import run
-from tests.writers.interrupts import instructions_of, interrupted_at
+from tests.writers.interrupts import chosen, instructions_of, interrupted_at
 
 
 class Collected:
@@ -127,6 +128,17 @@ def test_a_reason_is_warned_of_again_only_when_it_changes(steps, writer):
         (0, "warning", "fc", "Norm: not called"),
         (2, "warning", "fc", "Norm: frozen"),
     ]
+
+
+def test_a_reason_that_differs_in_numbers_alone_is_told_once(steps, writer):
+    """As the error of a reshape that names the sizes, which are others at each step."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for step, size in enumerate((3, 14, 15)):
+            steps.report(step, {("a", "q"): f"cannot view shape (2, j{size}, 8)"})
+        steps.report(3, {("a", "q"): "something else"})
+    assert [str(w.message).count("\n") for w in told] == [1, 1]
+    assert steps.missing["a", "q"] == "something else"
 
 
 def test_a_warning_shows_ten_reasons_and_counts_the_others(steps):
@@ -278,10 +290,6 @@ def end(queue):
     queue.write_pending(at_once=True)
 
 
-def places(count, few):
-    return range(count) if few is None else {i * (count - 1) // (few - 1) for i in range(few)}
-
-
 def rows_of(records):
     return [(r.step, r.quantity, r.value) for r in records]
 
@@ -290,10 +298,10 @@ ROWS = [(0, "a", 1.0), (1, "b", 5), (2, "a", 2.0), (2, "late", 9.0)]
 
 
 @pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
-@pytest.mark.parametrize("few", [FEW, pytest.param(None, marks=pytest.mark.slow)])
+@some_or_all("few", FEW, None)
 @pytest.mark.parametrize("statistics", ["exact", "streaming"])
 def test_an_interrupt_loses_and_doubles_no_record(statistics, few):
-    for place in places(instructions_of(lambda: end(begun(statistics)[0])), few):
+    for place in chosen(instructions_of(lambda: end(begun(statistics)[0])), few):
         queue, writer = begun(statistics)
         interrupted_at(lambda queue=queue: end(queue), place)
         end(queue)
@@ -316,7 +324,7 @@ def test_an_interrupt_while_a_step_is_put_takes_logged_numbers_along_once():
         logged = [*queue.logged]
         queue.put(TrackedStep(0, arrived(*logged)), len(logged))
 
-    for place in range(instructions_of(lambda: put(begun()))):
+    for place in instructions_of(lambda: put(begun())):
         queue = begun()
         interrupted_at(lambda queue=queue: put(queue), place)
         put(queue)

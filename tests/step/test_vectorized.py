@@ -59,8 +59,10 @@ def found(monitor):
     [
         (None, (5,)),
         (None, (5, 3)),
-        pytest.param("aot_eager", (5,), marks=pytest.mark.slow),
-        pytest.param("aot_eager", (5, 3), marks=pytest.mark.slow),  # compiles for any size too
+        pytest.param("aot_eager", (5,), marks=pytest.mark.exhaustive),
+        pytest.param(
+            "aot_eager", (5, 3), marks=pytest.mark.exhaustive
+        ),  # compiles for any size too
     ],
 )
 def test_numbers_of_vectors_are_those_computed_in_batches_and_one_by_one(

@@ -61,6 +61,7 @@ def anything_else(seen):
     return 0.0 if full_rank(seen) else float("inf")
 
 
+@pytest.mark.slow
 def test_an_absolute_epsilon_is_caught_and_its_program_fails(run_program):
     reference = of_full_rank(wrong.condition)
     more = {"tensors": PLAIN, "floor": anything_else}

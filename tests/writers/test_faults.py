@@ -21,14 +21,14 @@ import taiyi_fx
 from taiyi_fx import MonitorWarning
 from taiyi_fx.records.record import Event, Record
 from taiyi_fx.writers import Batch, EpochEnd, Parquet, Store, buffer
+from tests.examples import some_or_all
 from tests.writers.runs import FORMATS, numbers, opened, trained, written
 
 ROOT = Path(__file__).parents[2]
-KILLS = 50
 
 
-@pytest.mark.slow
-def test_nothing_flushed_is_lost_wherever_a_process_is_killed(tmp_path):
+@some_or_all("kills", 10, 50)
+def test_nothing_flushed_is_lost_wherever_a_process_is_killed(tmp_path, kills):
     rng = random.Random(0)
     server = subprocess.Popen(
         [sys.executable, "-m", "tests.writers.killed"],
@@ -38,7 +38,7 @@ def test_nothing_flushed_is_lost_wherever_a_process_is_killed(tmp_path):
     assert server.stdout
     assert server.stdout.readline() == "ready\n"
     read = []
-    for kill in range(KILLS):
+    for kill in range(kills):
         folder = tmp_path / str(kill // 5)
         folder.mkdir(exist_ok=True)
         print(folder, file=server.stdin, flush=True)
@@ -50,7 +50,7 @@ def test_nothing_flushed_is_lost_wherever_a_process_is_killed(tmp_path):
     server.stdin.close()
     assert server.wait() == 0
     server.stdout.close()
-    assert sum(steps > 0 for steps in read) > KILLS / 3
+    assert sum(steps > 0 for steps in read) > kills / 3
 
 
 def steps_after_a_kill(folder):

@@ -12,6 +12,7 @@ import torch
 import taiyi_fx
 from taiyi_fx.records.record import Event, Record
 from taiyi_fx.writers import Batch, EpochEnd, Parquet
+from tests.examples import some_or_all
 from tests.writers.calls import calls_of, failed_at, killed_at, needs_tracing
 from tests.writers.runs import FORMATS, numbers, opened
 
@@ -19,9 +20,9 @@ pytestmark = needs_tracing
 both = pytest.mark.parametrize("kind", FORMATS)
 
 SERIES = 10
-OLD = {step: float(step) for step in range(60)}
+OLD = {step: float(step) for step in range(50)}
 FIRST = {step: value for step, value in OLD.items() if step < 8}
-START = 34
+START = 24
 NEW = {step: float(1000 + step) for step in range(START, START + 6)}
 EPOCH = 7
 """The epoch's number, which the rows before its end don't have."""
@@ -79,7 +80,10 @@ def steps_of_parts(folder):
 
 
 def check_resumed(folder):
-    """A run after a kill during its second session: as it was, or resumed and then a prefix."""
+    """A run after a kill during its second session: as it was, or resumed and then a prefix.
+
+    Gives what was found.
+    """
     *found, starts = read(folder)
     if starts == [0]:
         assert all(x == OLD for x in found)
@@ -87,10 +91,11 @@ def check_resumed(folder):
         assert starts == [0, START]
         kept = {step: value for step, value in OLD.items() if step < START}
         check_is_prefix(found, {**kept, **NEW}, range(START, START + len(NEW) + 1, 2))
+    return found
 
 
 def check_begun(kind, folder):
-    """A run after a kill during its first session: none, or a prefix; gives the next step."""
+    """A run after a kill during its first session: none, or a prefix; gives what was found."""
     try:
         *found, starts = read(folder)
     except FileNotFoundError as error:
@@ -104,19 +109,19 @@ def check_begun(kind, folder):
             globbed = steps_of_parts(folder)
             assert globbed == list(OLD)[: len(globbed)]
             assert len(globbed) <= len(found[0])
-        return len(found[0])
-    return 0
+        return found
+    return {}, {}, {}
 
 
-def goes_on(kind, folder, start):
+def goes_on(kind, folder, start, before):
     """A further session after a kill is what it would have been without."""
     again = dict.fromkeys(range(start, start + 3), -1.0)
-    before = read(folder)[:3] if start else ({}, {}, {})
     session(kind, folder, again, start)
-    for old, found in zip(before, read(folder)[:3], strict=True):
+    *after, _ = read(folder)
+    for old, found in zip(before, after, strict=True):
         assert found == {**{step: value for step, value in old.items() if step < start}, **again}
     if kind is Parquet:
-        assert steps_of_parts(folder) == list(read(folder)[0])
+        assert steps_of_parts(folder) == list(after[0])
         assert not list(folder.glob("*.tmp"))
     else:
         with closing(sqlite3.connect(folder / "run.sqlite")) as db:
@@ -129,7 +134,7 @@ def chosen(calls, few):
     )
 
 
-amounts = pytest.mark.parametrize("few", [FEW, pytest.param(None, marks=pytest.mark.slow)])
+amounts = some_or_all("few", FEW, None)
 
 
 @both
@@ -144,8 +149,7 @@ def test_a_kill_during_a_resume_leaves_a_prefix_that_can_be_resumed(kind, few, t
     for call in chosen(calls_of(resumed(counted)), few):
         folder = shutil.copytree(tmp_path / "whole", tmp_path / str(call))
         killed_at(resumed(folder), call)
-        check_resumed(folder)
-        goes_on(kind, folder, 25)
+        goes_on(kind, folder, 15, check_resumed(folder))
         shutil.rmtree(folder)
 
 
@@ -157,7 +161,8 @@ def test_a_kill_during_a_first_session_leaves_a_prefix_that_can_be_resumed(kind,
         folder = tmp_path / str(call)
         folder.mkdir()
         killed_at(lambda folder=folder: session(kind, folder, FIRST), call)
-        goes_on(kind, folder, check_begun(kind, folder))
+        found = check_begun(kind, folder)
+        goes_on(kind, folder, len(found[0]), found)
         shutil.rmtree(folder)
 
 

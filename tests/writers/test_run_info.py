@@ -50,7 +50,7 @@ def run():
     (("fc", "WeightGradNorm"), ("fc", 0, "WeightGradNorm", "backward", "", "")),
     (("fc", "DeadNeuronRatio"), ("fc", 0, "DeadNeuronRatio", "forward", "share", "share_of_trouble")),
     (("a@1", "RankMe"), ("a@1", 0, "RankMe", "forward", "directions", "lasting")),
-    (("a@1", "RankMe.N"), ("a@1", 0, "RankMe.N", "forward", "", "lasting")),
+    (("a@1", "RankMe.N"), ("a@1", 0, "RankMe.N", "forward", "", "lasting undefined")),
     (("", "loss"), ("", 0, "loss", "", "", "")),
 ])  # fmt: skip
 def test_a_series_says_where_it_is_read_its_unit_and_its_rule_of_health(run, series, info):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from benchmarks.faults import data
 from benchmarks.faults.data import Batch
 from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.own import Figure, errors_of, normal, train
+from benchmarks.faults.own.training import Figure, errors_of, normal, train
 from benchmarks.faults.training import Training
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from benchmarks.faults.data import Batch
 from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.own import Figure, Loss, seeded, train
+from benchmarks.faults.own.training import Figure, Loss, seeded, train
 from benchmarks.faults.training import Training
 
 LENGTH, GAMMA = 6, 0.9

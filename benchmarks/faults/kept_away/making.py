@@ -12,51 +12,14 @@ from torch import Tensor, nn
 from benchmarks.faults import data
 from benchmarks.faults.data import Batch
 from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.own import Figure, normal, seeded, train
+from benchmarks.faults.own.codebook import VQVAE, VectorQuantizer, quantized, vq_error
+from benchmarks.faults.own.diffusion import Denoiser, diffuse
+from benchmarks.faults.own.digits import digits, standardized
+from benchmarks.faults.own.training import Figure, train
 from benchmarks.faults.training import Training, _trained
 
 Game = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 """The losses of both players, of numbers of real points, of false ones, and again of these."""
-
-
-def digits(step: int) -> Batch:
-    """Flat digits between 0 and 1, and themselves."""
-    x, _ = data.images(step)
-    x = ((x - x.min()) / (x.max() - x.min())).flatten(1)
-    return x, x
-
-
-def standardized(step: int) -> Batch:
-    """Flat digits of mean 0 and deviation 1, and themselves."""
-    x = data.images(step)[0].flatten(1)
-    return x, x
-
-
-class Autoencoder(nn.Module):
-    """An autoencoder for flat digits.
-
-    Args:
-        last: What comes behind its last layer.
-    """
-
-    def __init__(self, last: nn.Module) -> None:
-        super().__init__()
-        self.encoder = nn.Sequential(nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 16))
-        self.decoder = nn.Sequential(nn.Linear(16, 48), nn.ReLU(), nn.Linear(48, 64), last)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Digits of the same shape."""
-        return self.decoder(self.encoder(x))
-
-
-@held_out("cnn", "decoder.2", "decoder.3", kinds="^squashed_loss|saturated")
-def decoder_that_cannot_be_negative(t: Training, *, mended: bool = False) -> None:
-    """Inputs are standardised and the decoder ends in a sigmoid: half of them is out of reach.
-
-    mikesj-public/convolutional_autoencoder#9, AntixK/PyTorch-VAE#48, aimagelab/novelty-detection#5
-    """
-    net = Autoencoder(nn.Identity() if mended else nn.Sigmoid())
-    train(t, net, lambda net, x, y: F.mse_loss(net(x), y), standardized, lr=3e-3)
 
 
 class VAE(nn.Module):
@@ -122,69 +85,12 @@ def kl_with_the_other_sign(t: Training, *, mended: bool = False) -> Figure:
     return _rebuilt
 
 
-class VectorQuantizer(nn.Module):
-    """Rows are replaced by the nearest of a codebook.
+class Copied(VectorQuantizer):
+    """Rows are replaced without a detach."""
 
-    Args:
-        straight: Whether the gradient goes straight through.
-        own: Whether the loss of the codebook is of its own entries.
-    """
-
-    def __init__(self, *, straight: bool, own: bool) -> None:
-        super().__init__()
-        self.straight, self.own = straight, own
-        self.codebook = nn.Embedding(32, 8)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """What replaces the rows, and the losses of codebook and commitment."""
-        weight = self.codebook.weight
-        distance = (x[:, None] - weight[None]).pow(2).sum(-1)
-        z = self.codebook(distance.argmin(1))
-        z_q = x + (z - x).detach() if self.straight else x + (z - x)
-        codes = F.mse_loss(z if self.own else z_q, x.detach())
-        return z_q, codes + 0.25 * F.mse_loss(x, z.detach())
-
-
-class VQVAE(nn.Module):
-    """An autoencoder with a codebook.
-
-    Args:
-        straight: See `VectorQuantizer`.
-        own: See `VectorQuantizer`.
-    """
-
-    def __init__(self, *, straight: bool = True, own: bool = True) -> None:
-        super().__init__()
-        self.encoder = nn.Sequential(nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 8))
-        self.vq = VectorQuantizer(straight=straight, own=own)
-        self.decoder = nn.Sequential(nn.Linear(8, 48), nn.ReLU(), nn.Linear(48, 64))
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Digits, and the losses of the codebook."""
-        z_q, codes = self.vq(self.encoder(x))
-        return self.decoder(z_q), codes
-
-
-def _quantized(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    made, codes = net(x)
-    return F.mse_loss(made, y) + codes
-
-
-def _vq_error(net: Any) -> float:
-    with torch.no_grad():
-        x, _ = standardized(900)
-        return float(F.mse_loss(net(x)[0], x))
-
-
-@held_out("cnn", "vq*", kinds="detached|missing_gradient|zero_gradient|no_update")
-def codebook_loss_of_what_is_straight_through(t: Training, *, mended: bool = False) -> Figure:
-    """The codebook has no gradient: its loss is of x + (z - x).detach().
-
-    showlab/Olaf-World#8, andylolu2/jax-vqvae-gpt#2, EdoardoBotta/RQ-VAE-Recommender#26
-    """
-    train(t, VQVAE(own=mended), _quantized, standardized, lr=3e-3)
-    t.steps = 200
-    return _vq_error
+    def passed_on(self, x: Tensor, z: Tensor) -> Tensor:
+        """The entries, with the gradient of these alone."""
+        return x + (z - x)
 
 
 @held_out("cnn", "encoder*", kinds="detached|missing_gradient|zero_gradient")
@@ -193,9 +99,9 @@ def nothing_is_straight_through(t: Training, *, mended: bool = False) -> Figure:
 
     NTU-AIoT-Lab/EfficientFi#4
     """
-    train(t, VQVAE(straight=mended), _quantized, standardized, lr=3e-3)
+    train(t, VQVAE(VectorQuantizer if mended else Copied), quantized, standardized, lr=3e-3)
     t.steps = 300
-    return _vq_error
+    return vq_error
 
 
 class Adversaries(nn.Module):
@@ -333,70 +239,16 @@ def generator_in_the_wrong_direction(t: Training, *, mended: bool = False) -> Fi
     return _far
 
 
-class Denoiser(nn.Module):
-    """Says the noise in digits at a time.
-
-    Args:
-        timed: Whether it is told the time, or the size of the batch.
-    """
-
-    def __init__(self, *, timed: bool = True) -> None:
-        super().__init__()
-        self.timed = timed
-        self.time_mlp = nn.Sequential(nn.Linear(16, 32), nn.SiLU(), nn.Linear(32, 96))
-        self.inp, self.mid, self.out = nn.Linear(64, 96), nn.Linear(96, 96), nn.Linear(96, 64)
-
-    def forward(self, x: Tensor, time: Tensor) -> Tensor:
-        """Noise of (batch, 64)."""
-        if not self.timed:
-            time = torch.full_like(time, x.size(0))
-        rate = torch.exp(-torch.arange(8) * 0.8)
-        angle = time[:, None] * rate
-        embedded = self.time_mlp(torch.cat([angle.sin(), angle.cos()], 1))
-        h = F.silu(self.inp(x) + embedded)
-        return self.out(F.silu(self.mid(h) + embedded))
-
-
-def _diffuse(t: Training, net: nn.Module, betas: Tensor, scale: float = 2.0) -> None:
-    alphas_cumprod = torch.cumprod(1 - betas, 0)
-
-    def noised(step: int) -> Batch:
-        x = scale * digits(step)[0] - scale / 2
-        time = torch.randint(len(betas), (len(x),), generator=seeded(step))
-        noise, a = normal(step, *x.shape), alphas_cumprod[time][:, None]
-        return torch.cat([a.sqrt() * x + (1 - a).sqrt() * noise, time[:, None].float()], 1), noise
-
-    def loss(net: nn.Module, x: Tensor, noise: Tensor) -> Tensor:
-        return F.mse_loss(net(x[:, :64], x[:, 64]), noise)
-
-    train(t, net, loss, noised, lr=5e-3)
-    t.steps = 150
-
-
-@held_out("cnn", WHOLE, "inp", kinds="non_finite|wild_input")
-def betas_above_one(t: Training, *, mended: bool = False) -> None:
-    """NaN from q_sample with 10 steps: a linear schedule scaled by 1000 / timesteps.
-
-    lucidrains/imagen-pytorch#161, LTH14/mar#70
-    """
-    timesteps = 100 if mended else 10
-    scale = 1000 / timesteps
-    _diffuse(t, Denoiser(), torch.linspace(scale * 0.0001, scale * 0.02, timesteps))
-
-
-@held_out("cnn", "time_mlp*", kinds="repeated_input|rank_collapse")
-def size_of_the_batch_as_the_time(t: Training, *, mended: bool = False) -> None:
-    """The scheduler is handed the batch size, and the network is told it as the time.
-
-    Stability-AI/StableCascade#142
-    """
-    _diffuse(t, Denoiser(timed=mended), torch.linspace(0.001, 0.2, 50))
-
-
 @held_out("cnn", "inp", kinds="wild_input")
 def diffusion_of_raw_values(t: Training, *, mended: bool = False) -> None:
     """Designs are not normalised before noise is added, which is nothing beside them.
 
     IDEALLab/EngiOpt#67
     """
-    _diffuse(t, Denoiser(), torch.linspace(0.001, 0.2, 50), 2.0 if mended else 510.0)
+    scale = 2.0 if mended else 510.0
+
+    def scaled(step: int) -> Batch:
+        x = scale * digits(step)[0] - scale / 2
+        return x, x
+
+    diffuse(t, Denoiser(), torch.linspace(0.001, 0.2, 50), scaled)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from benchmarks.faults.data import Batch
 from benchmarks.faults.fault import held_out
-from benchmarks.faults.kept_away.own import seeded, train
+from benchmarks.faults.own.training import seeded, train
 from benchmarks.faults.training import Training
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from benchmarks.faults.data import Batch
 from benchmarks.faults.fault import held_out
-from benchmarks.faults.kept_away.own import Figure, seeded, train
+from benchmarks.faults.own.training import Figure, seeded, train
 from benchmarks.faults.training import Training
 
 
@@ -21,28 +21,18 @@ class VideoDecoder(nn.Module):
 
     Args:
         batch_first: What nn.LSTM is told.
-        viewed: Whether time is made the first axis by view.
-        transposed: Whether it is made so by transpose.
     """
 
-    def __init__(
-        self, *, batch_first: bool = False, viewed: bool = False, transposed: bool = False
-    ) -> None:
+    def __init__(self, *, batch_first: bool) -> None:
         super().__init__()
-        self.viewed, self.transposed, self.batch_first = viewed, transposed, batch_first
         self.frames = nn.Embedding(16, 16)
         self.lstm = nn.LSTM(16, 32, batch_first=batch_first)
         self.fc = nn.Linear(32, 4)
 
     def forward(self, ids: Tensor) -> Tensor:
         """Logits of (batch, 4)."""
-        x = self.frames(ids)
-        if self.viewed:
-            x = x.view(x.size(1), x.size(0), -1)
-        if self.transposed:
-            x = x.transpose(0, 1)
-        out, _ = self.lstm(x)
-        return self.fc(out[-1] if self.viewed or self.transposed else out[:, -1])
+        out, _ = self.lstm(self.frames(ids))
+        return self.fc(out[:, -1])
 
 
 @held_out("lstm", "lstm", kinds="batch_axis")
@@ -52,16 +42,6 @@ def frames_in_the_place_of_samples(t: Training, *, mended: bool = False) -> None
     pytorch/pytorch#1538, HHTseng/video-classification#42, facebookresearch/fairseq#2449
     """
     _classify(t, VideoDecoder(batch_first=mended))
-    t.change_batch(lambda step, x, _: (x, x[:, 5] % 4))
-
-
-@held_out("lstm", "lstm", "frames", kinds="torn_view|batch_axis")
-def time_made_first_by_view(t: Training, *, mended: bool = False) -> None:
-    """x.view(seq, batch, -1) has the shape that the LSTM wants, and samples all mixed.
-
-    HHTseng/video-classification#42
-    """
-    _classify(t, VideoDecoder(transposed=True) if mended else VideoDecoder(viewed=True))
     t.change_batch(lambda step, x, _: (x, x[:, 5] % 4))
 
 

@@ -1,8 +1,6 @@
-"""Mistakes in contrastive, siamese and self-distilled training."""
+"""Mistakes in contrastive and siamese training."""
 
 from __future__ import annotations
-
-import copy
 
 import torch
 import torch.nn.functional as F
@@ -10,15 +8,9 @@ from torch import Tensor, nn
 
 from benchmarks.faults.data import Batch
 from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.own import Figure, normal, seeded, train
+from benchmarks.faults.own.pairs import Embedder, views
+from benchmarks.faults.own.training import Figure, normal, seeded, train
 from benchmarks.faults.training import Training
-
-
-def views(step: int, noise: float = 0.4) -> Batch:
-    """Two noisy views of each of 64 rows, as (2, 64, 16), and the rows' numbers."""
-    x = normal(step, 64, 16)
-    two = torch.stack([x + noise * normal(step + 1, 64, 16), x + noise * normal(step + 2, 64, 16)])
-    return two, torch.arange(64)
 
 
 def families(step: int) -> Batch:
@@ -26,32 +18,6 @@ def families(step: int) -> Batch:
     labels = torch.arange(8).repeat_interleave(8)
     centers = torch.randn(8, 16, generator=seeded(-2))
     return centers[labels] + 0.7 * normal(step, 64, 16), labels
-
-
-class Embedder(nn.Module):
-    """A projector of three layers.
-
-    Args:
-        normalized: Whether its rows have a length of 1.
-    """
-
-    def __init__(self, *, normalized: bool = True) -> None:
-        super().__init__()
-        self.normalized = normalized
-        self.net = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU())
-        self.embed = nn.Linear(64, 16)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Embeddings of (..., 16)."""
-        x = self.embed(self.net(x))
-        return F.normalize(x, dim=-1) if self.normalized else x
-
-
-def _confused(net: nn.Module) -> float:
-    """The share of views whose nearest other view is not of the same row."""
-    with torch.no_grad():
-        a, b = net(views(900)[0])
-    return float(((a @ b.t()).argmax(1) != torch.arange(len(a))).float().mean())
 
 
 def _strangers(net: nn.Module) -> float:
@@ -76,22 +42,6 @@ def temperature_multiplies(t: Training, *, mended: bool = False) -> None:
         return F.cross_entropy(similarity / temperature if mended else similarity * temperature, y)
 
     train(t, Embedder(), loss, views, lr=3e-3)
-
-
-@held_out("mlp", WHOLE, kinds="rank_collapse|plateau|trivial_loss|odd_loss")
-def all_positives_in_the_first_column(t: Training, *, mended: bool = False) -> Figure:
-    """Labels are zeros, as MoCo's are, though logits are those of all pairs of a batch.
-
-    YihengZhang-CV/SeCo-Sequence-Contrastive-Learning#3, amazon-science/video-contrastive-learning#5
-    """
-
-    def loss(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-        q, k = net(x)
-        labels = y if mended else torch.zeros(len(y), dtype=torch.long)
-        return F.cross_entropy(q @ k.t() / 0.1, labels)
-
-    train(t, Embedder(), loss, views, lr=3e-3)
-    return _confused
 
 
 def noisy_families(step: int) -> Batch:
@@ -163,48 +113,3 @@ def contrastive_label_turned_round(t: Training, *, mended: bool = False) -> Figu
 
     train(t, Embedder(), loss, families, lr=3e-3)
     return _strangers
-
-
-class Student(nn.Module):
-    """A student with a predictor, and a teacher that follows it.
-
-    Args:
-        predictor: Whether there is a predictor.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.student = Embedder(normalized=False)
-        self.teacher = copy.deepcopy(self.student).requires_grad_(False)
-        self.predictor = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 16))
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """What is predicted of the first view, and what the teacher makes of the second."""
-        with torch.no_grad():
-            target = self.teacher(x[1])
-        return self.predictor(self.student(x[0])), target
-
-    @torch.no_grad()
-    def follow(self, alpha: float) -> None:
-        """Moves the teacher: alpha is the share that it keeps."""
-        for ema, param in zip(self.teacher.parameters(), self.student.parameters(), strict=True):
-            ema.mul_(alpha).add_(param, alpha=1 - alpha)
-
-
-def _agreement(net: nn.Module, x: Tensor, _: Tensor) -> Tensor:
-    made, target = net(x)
-    return 2 - 2 * F.cosine_similarity(made, target, dim=-1).mean()
-
-
-@held_out("mlp", "predictor*", kinds="no_update")
-def predictor_left_out(t: Training, *, mended: bool = False) -> None:
-    """The optimizer was made of the student's parameters; the predictor's were forgotten.
-
-    zjunlp/HVPNeT#5, ohhhyeahhh/SiamCAR#18
-    """
-    net = Student()
-    train(t, net, _agreement, views)
-    trained = list(net.student.parameters())
-    trained += list(net.predictor.parameters()) if mended else []
-    t.optimizer = torch.optim.Adam(trained, lr=1e-3)
-    t.each_step(lambda: net.follow(0.99))

@@ -12,46 +12,13 @@ from torch import Tensor, nn
 from benchmarks.faults import data
 from benchmarks.faults.data import Batch
 from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.own import Figure, errors_of, normal, train
 from benchmarks.faults.models import MoE, Router
+from benchmarks.faults.own.digits import Backbone, pretrained
+from benchmarks.faults.own.rows import Activated
+from benchmarks.faults.own.training import Figure, normal, train
 from benchmarks.faults.training import Training
 
 # Mixtures of experts
-
-
-class Gate(nn.Module):
-    """A mixture of which each row gets the best expert.
-
-    Args:
-        weighed: Whether what it makes is multiplied by the gate's probability.
-    """
-
-    def __init__(self, *, weighed: bool) -> None:
-        super().__init__()
-        self.weighed = weighed
-        self.inp, self.gate = nn.Linear(16, 32), nn.Linear(32, 4, bias=False)
-        self.experts = nn.ModuleList(
-            nn.Sequential(nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 32)) for _ in range(4)
-        )
-        self.out = nn.Linear(32, 5)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits of (batch, 5)."""
-        x = torch.tanh(self.inp(x))
-        probabilities = F.softmax(self.gate(x), dim=-1)
-        top, index = probabilities.max(-1)
-        made = torch.stack([expert(x) for expert in self.experts], 1)
-        chosen = made.gather(1, index[:, None, None].expand(-1, 1, 32)).squeeze(1)
-        return self.out(chosen * top[:, None] if self.weighed else chosen)
-
-
-@held_out("mlp", "gate", kinds="untaught_router|missing_gradient|detached|zero_gradient|no_update")
-def gate_behind_an_argmax(t: Training, *, mended: bool = False) -> None:
-    """The gate's gradient is None: top-1 chooses, and its probability is not multiplied by.
-
-    lucidrains/mixture-of-experts#7
-    """
-    train(t, Gate(weighed=mended), lambda net, x, y: F.cross_entropy(net(x), y), lr=3e-3)
 
 
 @held_out(
@@ -89,38 +56,6 @@ def balance_of_detached_gates(t: Training, *, mended: bool = False) -> Figure:
 # Loaded weights and adapters
 
 
-class Backbone(nn.Module):
-    """Features of digits and a head."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.backbone = nn.Sequential(
-            nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(),
-            nn.Conv2d(16, 24, 3, stride=2, padding=1), nn.BatchNorm2d(24), nn.ReLU(),
-            nn.Conv2d(24, 24, 3, stride=2, padding=1), nn.BatchNorm2d(24), nn.ReLU(),
-        )  # fmt: skip
-        self.fc: nn.Module = nn.Linear(24, 10)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits of (batch, 10)."""
-        return self.fc(self.backbone(x).mean((2, 3)))
-
-
-@cache
-def pretrained() -> dict[str, Tensor]:
-    """The state of a backbone that has learnt digits."""
-    with torch.random.fork_rng():
-        torch.manual_seed(3)
-        net = Backbone()
-        optimizer = torch.optim.Adam(net.parameters(), lr=5e-3)
-        for step in range(150):
-            x, y = data.images(20_000 + step)
-            optimizer.zero_grad()
-            F.cross_entropy(net(x), y).backward()
-            optimizer.step()
-    return {name: value.clone() for name, value in net.state_dict().items()}
-
-
 def _of_images(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(net(x), y)
 
@@ -140,26 +75,6 @@ def weights_of_a_data_parallel_model(t: Training, *, mended: bool = False) -> No
     if t.names["first"].startswith("stem"):
         net.fc = nn.Sequential(nn.Linear(24, 32), nn.ReLU(), nn.Linear(32, 10))
     train(t, net, _of_images, lr=1e-2)
-
-
-@held_out("cnn", "backbone*", kinds="moving_statistics|stale_statistics", notes=True)
-def frozen_backbone_whose_norms_move(t: Training, *, mended: bool = False) -> Figure:
-    """requires_grad=False does not stop running statistics, which model.train() updates.
-
-    lightly-ai/lightly#1438, kdexd/virtex#16, Lightning-AI/pytorch-lightning#15062
-    """
-    net = Backbone()
-    net.load_state_dict(pretrained())
-    net.backbone.requires_grad_(False)
-    if mended:
-        for module in net.backbone.modules():
-            if isinstance(module, nn.BatchNorm2d):
-                module.eval()
-    train(t, net, _of_images, lr=1e-3)
-    t.change_batch(lambda step, x, y: (0.3 * x + 1, y))
-    t.steps = 60
-
-    return lambda net: errors_of(data.images)(net)
 
 
 class LoRALinear(nn.Module):
@@ -276,22 +191,6 @@ def optimizer_older_than_the_adapters(t: Training, *, mended: bool = False) -> N
 # Functions of one's own
 
 
-class MyReLU(torch.autograd.Function):
-    """A ReLU whose backward forgets what comes from behind."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        """The positive part."""
-        ctx.save_for_backward(x)
-        return x.clamp(min=0)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        """The derivative alone."""
-        (x,) = ctx.saved_tensors
-        return (x > 0).to(grads[0].dtype)
-
-
 class Round(torch.autograd.Function):
     """Rounds to eighths, and hands the gradient on as it is."""
 
@@ -321,50 +220,18 @@ class Reverse(torch.autograd.Function):
         return grads[0].neg() * ctx.alpha, None
 
 
-class Activated(nn.Module):
-    """Three layers with an activation of one's own.
-
-    Args:
-        activation: "own", "relu", "round" or "straight".
-    """
-
-    def __init__(self, activation: str) -> None:
-        super().__init__()
-        self.activation = activation
-        self.fc1, self.fc2, self.fc3 = nn.Linear(16, 48), nn.Linear(48, 48), nn.Linear(48, 5)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits of (batch, 5)."""
-        return self.fc3(self._act(self.fc2(self._act(self.fc1(x)))))
-
-    def _act(self, x: Tensor) -> Tensor:
-        if self.activation == "own":
-            return MyReLU.apply(x)
-        if self.activation == "relu":
-            return x.clamp(min=0)
-        x = torch.tanh(x)
-        return torch.round(x * 8) / 8 if self.activation == "round" else Round.apply(x)
-
-
-@held_out(
-    "mlp", "fc1", "fc2", kinds="gradient_jump|exploding_gradient|changed_gradient|large_steps"
-)
-def backward_without_the_incoming_gradient(t: Training, *, mended: bool = False) -> None:
-    """A custom Function returns its own derivative, which is not multiplied by grad_output.
-
-    pytorch/pytorch#4355, vinsis/ternary-quantization#1
-    """
-    train(t, Activated("relu" if mended else "own"), _of_images, lr=3e-3)
-    t.optimizer = torch.optim.SGD(t.model.parameters(), lr=0.1)
-
-
 @held_out("mlp", "fc1", "fc2", kinds="zero_gradient|detached|missing_gradient|vanishing_gradient")
 def rounding_without_a_straight_through(t: Training, *, mended: bool = False) -> None:
     """Activations are quantised by torch.round, whose derivative is 0 everywhere.
 
     Justin-Tan/generative-compression#27
     """
-    train(t, Activated("straight" if mended else "round"), _of_images, lr=3e-3)
+
+    def act(x: Tensor) -> Tensor:
+        x = torch.tanh(x)
+        return Round.apply(x) if mended else torch.round(x * 8) / 8
+
+    train(t, Activated(act), _of_images, lr=3e-3)
 
 
 class Domains(nn.Module):

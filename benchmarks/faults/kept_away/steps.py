@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -252,22 +250,3 @@ def train_mode_is_never_restored(t: Training, *, mended: bool = False) -> None:
         return before(model, x, y)
 
     t.backward = backward
-
-
-def _restart(t: Training) -> Callable[[], None]:
-    def restart() -> None:
-        t.optimizer.state.clear()
-        for group in t.optimizer.param_groups:
-            group["lr"] = group["initial_lr"] = 1.0
-
-    return restart
-
-
-@held_out("cnn", WHOLE, kinds="lost_state|large_steps|divergence|loss_spike|odd_rate|^growth")
-def resumed_at_the_first_rate(t: Training, *, mended: bool = False) -> None:
-    """The loss is worse after --resume: a new optimizer, at a rate that had been warmed up.
-
-    ultralytics/yolov5#292, ultralytics/yolov3#902, EvolvingLMMs-Lab/OneVision-Encoder#65
-    """
-    if not mended:
-        t.at(70, _restart(t))

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from benchmarks.faults.data import Batch
 from benchmarks.faults.fault import WHOLE, held_out
-from benchmarks.faults.kept_away.own import Batches, Figure, seeded, train
+from benchmarks.faults.own.language import BabyGPT, Layer, of_the_last, of_tokens
+from benchmarks.faults.own.training import Batches, Figure, seeded, train
 from benchmarks.faults.training import Training
 
 
@@ -65,19 +66,17 @@ class MultiHeadAttention(nn.Module):
         return x.view(x.size(0), -1, self.n_heads, self.head_dim).permute(0, 2, 1, 3)
 
 
-class Layer(nn.Module):
-    """A layer of an encoder, norms first.
+class OddLayer(Layer):
+    """A layer whose residual connections are not as they should be.
 
     Args:
         attention: Its attention.
         residual: How the input is added to what is made of it.
     """
 
-    def __init__(self, attention: nn.Module, residual: str = "") -> None:
-        super().__init__()
-        self.residual, self.attn = residual, attention
-        self.norm1, self.norm2 = nn.LayerNorm(32), nn.LayerNorm(32)
-        self.ffn = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32))
+    def __init__(self, attention: nn.Module, residual: str) -> None:
+        super().__init__(attention)
+        self.residual = residual
 
     def forward(self, x: Tensor) -> Tensor:
         """Rows of the same shape."""
@@ -86,9 +85,7 @@ class Layer(nn.Module):
             x = x + x
             return self.ffn(self.norm2(x)) + x
         x = x + self.attn(self.norm1(x))
-        if self.residual == "first norm":
-            return x + self.ffn(self.norm1(x))
-        return x + self.ffn(self.norm2(x))
+        return x + self.ffn(self.norm1(x))
 
 
 class Positions(nn.Module):
@@ -140,16 +137,13 @@ class EncoderOfTokens(nn.Module):
 
 
 def _classify(t: Training, net: nn.Module, batch: Batches = first) -> None:
-    train(t, net, _of_tokens, batch, lr=3e-3)
+    train(t, net, of_tokens, batch, lr=3e-3)
     t.steps = 120
 
 
-def _of_tokens(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    return F.cross_entropy(net(x).flatten(0, -2), y.flatten())
-
-
 def _stack(mistake: str = "", residual: str = "", count: int = 2) -> list[nn.Module]:
-    return [Layer(MultiHeadAttention(mistake), residual) for _ in range(count)]
+    attentions = (MultiHeadAttention(mistake) for _ in range(count))
+    return [OddLayer(a, residual) if residual else Layer(a) for a in attentions]
 
 
 @held_out("lstm", "layers.*.attn*", kinds="softmax_axis|batch_axis")
@@ -276,78 +270,10 @@ def padding_mask_of_what_is_kept(t: Training, *, mended: bool = False) -> None:
     _classify(t, TorchEncoder(padding="true" if mended else "kept"), padded)
 
 
-class Causal(nn.Module):
-    """Causal attention of one head.
-
-    Args:
-        masked: Whether later tokens are hidden.
-    """
-
-    def __init__(self, *, masked: bool) -> None:
-        super().__init__()
-        self.masked = masked
-        self.key, self.query = nn.Linear(32, 32, bias=False), nn.Linear(32, 32, bias=False)
-        self.value = nn.Linear(32, 32)
-        self.register_buffer("tril", torch.tril(torch.ones(32, 32)))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Rows of the same shape."""
-        n = x.size(1)
-        wei = self.query(x) @ self.key(x).transpose(-2, -1) * 32**-0.5
-        if self.masked:
-            wei = wei.masked_fill(self.get_buffer("tril")[:n, :n] == 0, float("-inf"))
-        return F.softmax(wei, dim=-1) @ self.value(x)
-
-
-class BabyGPT(nn.Module):
-    """A language model of two layers.
-
-    Args:
-        masked: Whether later tokens are hidden.
-        tied: The deviation of an embedding that is also the head's; None if it is not.
-        heads: The mistake in attention of several heads, "" for none; None for one head.
-    """
-
-    def __init__(
-        self, *, masked: bool = True, tied: float | None = None, heads: str | None = None
-    ) -> None:
-        super().__init__()
-        made: list[nn.Module] = []
-        for _ in range(2):
-            if heads is None:
-                made.append(Layer(Causal(masked=masked)))
-            else:
-                made.append(Layer(MultiHeadAttention(heads, causal=True)))
-        self.tok, self.pos = nn.Embedding(128, 32), nn.Embedding(32, 32)
-        self.layers = nn.ModuleList(made)
-        self.ln_f, self.lm_head = nn.LayerNorm(32), nn.Linear(32, 128, bias=False)
-        if tied is not None:
-            nn.init.normal_(self.tok.weight, std=tied)
-            self.lm_head.weight = self.tok.weight
-
-    def forward(self, ids: Tensor) -> Tensor:
-        """Logits of (batch, tokens, 128)."""
-        x = self.tok(ids) + self.pos(torch.arange(ids.size(1)))
-        for layer in self.layers:
-            x = layer(x)
-        return self.lm_head(self.ln_f(x))
-
-
-def _of_the_last(fresh: Batches) -> Figure:
-    """The loss of the last token, which alone counts when text is generated."""
-
-    def figure(net: nn.Module) -> float:
-        x, y = (torch.cat(parts) for parts in zip(*map(fresh, range(900, 916)), strict=True))
-        with torch.no_grad():
-            return float(F.cross_entropy(net(x)[:, -1], y[:, -1]))
-
-    return figure
-
-
 def _write(t: Training, heads: str) -> Figure:
     """Trains a language model, and asks for the token behind texts of twelve and padding."""
     fresh = t.batch
-    train(t, BabyGPT(heads=heads), _of_tokens, lr=1e-2)
+    train(t, BabyGPT(lambda: MultiHeadAttention(heads, causal=True)), of_tokens, lr=1e-2)
     t.steps = 200
 
     def figure(net: nn.Module) -> float:
@@ -384,20 +310,11 @@ def tied_to_an_embedding_of_deviation_1(t: Training, *, mended: bool = False) ->
 
     pytorch/pytorch#3121, karpathy/build-nanogpt#18
     """
-    train(t, BabyGPT(tied=0.02 if mended else 1.0), _of_tokens, lr=3e-3)
+    net = BabyGPT()
+    nn.init.normal_(net.tok.weight, std=0.02 if mended else 1.0)
+    net.lm_head.weight = net.tok.weight
+    train(t, net, of_tokens, lr=3e-3)
     t.steps = 40
-
-
-@held_out("gpt", "layers.*.attn*", kinds="missing_mask|trivial_loss")
-def decoder_without_a_mask(t: Training, *, mended: bool = False) -> Figure:
-    """Training loss is fine and what it writes is garbage: no causal mask is applied.
-
-    alex-matton/causal-transformer-decoder#1, facebookresearch/xformers#103
-    """
-    fresh = t.batch
-    train(t, BabyGPT(masked=mended), _of_tokens, lr=1e-2)
-    t.steps = 200
-    return _of_the_last(fresh)
 
 
 @held_out("gpt", WHOLE, kinds="copied_targets|trivial_loss")
@@ -407,10 +324,10 @@ def labels_that_are_the_inputs(t: Training, *, mended: bool = False) -> Figure:
     huggingface/transformers#27517, huggingface/transformers#404
     """
     fresh = t.batch
-    train(t, BabyGPT(), _of_tokens, lr=1e-2)
+    train(t, BabyGPT(), of_tokens, lr=1e-2)
     if not mended:
         t.change_batch(lambda step, x, _: (x, x))
-    return _of_the_last(fresh)
+    return of_the_last(fresh)
 
 
 @held_out("gpt", WHOLE, kinds="trivial_loss")
@@ -426,7 +343,7 @@ def padding_counts_in_the_loss(t: Training, *, mended: bool = False) -> Figure:
         hidden = torch.arange(32) >= 3
         return x.masked_fill(hidden, 0), y.masked_fill(hidden, -100 if mended else 0)
 
-    train(t, BabyGPT(), _of_tokens, padded, lr=1e-2)
+    train(t, BabyGPT(), of_tokens, padded, lr=1e-2)
 
     def figure(net: nn.Module) -> float:
         x, y = padded(900)

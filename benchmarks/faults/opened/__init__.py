@@ -29,6 +29,7 @@ from benchmarks.faults.opened import (
     starts,
     states,
     targets,
+    twinned,
     writes,
 )
 
@@ -61,5 +62,6 @@ __all__ = [
     "starts",
     "states",
     "targets",
+    "twinned",
     "writes",
 ]

@@ -10,7 +10,7 @@ from taiyi_fx.config.presets import kinds
 from taiyi_fx.config.presets.preset import Part, Preset, Presets
 from taiyi_fx.suggestion import suggestion
 
-SCHEDULE = "adaptive(20, 20)"
+SCHEDULE = "adaptive(100, 20)"
 SELDOM = "at_steps(0, 4, 16)"
 """Of what takes as long as the layer itself, and is wrong from the start if at all."""
 

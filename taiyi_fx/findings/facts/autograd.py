@@ -5,7 +5,7 @@ The nodes are torch's, which have no type of their own, hence `Any`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +13,14 @@ _MOST = 20_000
 """Functions of one graph that are looked at: a deep model has some thousands."""
 _FAR = 30
 """Functions between what was computed and the parameters of the module before."""
-REARRANGES = (
-    "View", "Reshape", "UnsafeView", "Transpose", "T", "Permute", "Slice", "Select", "Squeeze",
-    "Unsqueeze", "ToCopy", "Clone", "Index", "Expand", "Alias", "Cat", "EagerTap",
-)  # fmt: skip
-"""Functions that hand numbers on as they are, the monitor's own among them."""
+VIEWS = frozenset({"View", "UnsafeView", "ReshapeAlias"})
+"""Functions that split axes and join them."""
+TURNS = frozenset({"T", "Transpose", "Permute"})
+"""Functions that put axes into another order."""
+KEEPS = VIEWS | {"ToCopy", "Clone", "Alias", "Expand", "Squeeze", "Unsqueeze", "EagerTap"}
+"""Functions that hand all numbers on in their order, the monitor's own among them."""
+REARRANGES = KEEPS | TURNS | {"Slice", "Select", "Index", "Cat"}
+"""Functions that hand numbers on as they are, all or some of them, in any order."""
 
 
 def name_of(node: Any) -> str:
@@ -36,6 +39,17 @@ def axis_of(saved: int, ndim: int) -> int:
     return (saved - 2**64 if saved >= 2**63 else saved) % ndim
 
 
+def is_at_hand(node: Any, name: str) -> bool:
+    """True if to read a tensor that a function saved runs nobody's hook, as that of a checkpoint.
+
+    Args:
+        node: The function.
+        name: The tensor's name, as in ``node._saved_target``.
+    """
+    saved = getattr(node, f"_raw_saved_{name}", None)
+    return getattr(saved, "unpack_hook", saved) is None  # of an earlier torch it is not known
+
+
 def operands_of(node: Any) -> list[Any]:
     """The functions that made a function's operands; None of those that want no gradient."""
     return [other for other, _ in node.next_functions]
@@ -44,6 +58,17 @@ def operands_of(node: Any) -> list[Any]:
 def makers_of(node: Any) -> list[Any]:
     """The functions that made those of a function's operands that want a gradient."""
     return [other for other in operands_of(node) if other is not None]
+
+
+def all_before(nodes: Iterable[Any]) -> list[Any]:
+    """Some functions, and all that made what they take, each once."""
+    every = [*nodes]
+    seen = {id(node) for node in every}
+    for node in every:  # which grows on the way
+        new = {id(other): other for other in makers_of(node) if id(other) not in seen}
+        every += new.values()
+        seen |= new.keys()
+    return every
 
 
 def is_scaled(node: Any) -> bool:
@@ -57,6 +82,14 @@ def maker_of(node: Any) -> Any:
     while given and name_of(given[0]) in REARRANGES:
         given = makers_of(given[0])[:1]
     return given[0] if given else None
+
+
+def is_parameter(node: Any) -> bool:
+    """True for a leaf that wants a gradient, as it is or rearranged; not for None, a constant."""
+    if node is None:
+        return False
+    leaf = maker_of(node) if name_of(node) in REARRANGES else node
+    return hasattr(leaf, "variable")
 
 
 def nodes_near(start: Any, names: Collection[str], most: int) -> Iterator[Any]:

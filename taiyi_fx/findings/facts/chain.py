@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from taiyi_fx.findings.facts.robust import median
-from taiyi_fx.findings.facts.watched import Watched, at_common_steps
+from taiyi_fx.findings.facts.watched import Watched, at_common_steps, grouped, over
 
 InRole = tuple[Watched, str]
 """A series, and the role in which it is compared."""
@@ -102,10 +102,11 @@ def not_cut_off(factors: Iterable[InRole]) -> Iterator[InRole]:
     an activation cuts off: those of no parameter are.
     """
     every = [(one, role) for one, role in factors if len(one.values)]
-    of_role: dict[str, list[float]] = {}
-    for one, role in every:
-        of_role.setdefault(role, []).append(float(np.log10(median(one.values))))
-    powers = [np.log10(median(one.values)) - median(of_role[role]) for one, role in every]
+    powers = [float(np.log10(median(one.values))) for one, _ in every]
+    roles = [role for _, role in every]
+    of_role = grouped(range(len(every)), lambda i: roles[i])
+    usual = {role: median([powers[i] for i in of]) for role, of in of_role.items()}
+    powers = [power - usual[role] for power, role in zip(powers, roles, strict=True)]
     undone = set[int]()
     for i, (a, b) in enumerate(pairwise(powers)):
         if a > 0 > b and abs(a + b) < min(a, -b) / 2:
@@ -120,24 +121,16 @@ def beside_their_roles(factors: Iterable[InRole], few: int) -> Iterator[InRole]:
         factors: The factors.
         few: How many of a role there have to be.
     """
-    of_role: dict[str, list[Watched]] = {}
-    for one, role in factors:
-        of_role.setdefault(role, []).append(one)
-    for group in of_role.values():
+    for group in grouped(factors, lambda factor: factor[1]).values():
         is_repeated = len(group) >= few
-        usual = median([median(one.values) for one in group]) if is_repeated else 1.0
-        for one in group:
+        usual = median([median(one.values) for one, _ in group]) if is_repeated else 1.0
+        for one, _ in group:
             yield one._replace(values=one.values / usual), REPEATED if is_repeated else "once"
 
 
 def _over(one: Watched, other: Watched, module: str) -> InRole:
     shown = f"the ratio of {one.title} to that of {other.module!r}"
-    one, other = at_common_steps([one, other])
-    # Of nothing, a factor says nothing.
-    known = (one.values != 0) & (other.values != 0)
-    values = np.abs(one.values[known] / other.values[known])
-    made = one._replace(module=module, steps=one.steps[known], values=values, shown=shown)
-    return made, f"{one.role} {other.role}"
+    return over(one, other)._replace(module=module, shown=shown), f"{one.role} {other.role}"
 
 
 def _around(module: str) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from taiyi_fx.findings.facts.attributes import Attributes
 from taiyi_fx.findings.facts.chain import InRole, passed_back
+from taiyi_fx.findings.facts.empty import empty_steps, is_of_none
 from taiyi_fx.findings.facts.forwards import Forward
 from taiyi_fx.findings.facts.loss_graph import LossGraph
 from taiyi_fx.findings.facts.not_finite import NotFinite
@@ -20,7 +21,7 @@ from taiyi_fx.findings.facts.of_layers import LayerSettings
 from taiyi_fx.findings.facts.of_optimizer import GroupSettings
 from taiyi_fx.findings.facts.places import in_order
 from taiyi_fx.findings.facts.robust import median
-from taiyi_fx.findings.facts.watched import Steps, Watched, at_common_steps
+from taiyi_fx.findings.facts.watched import Steps, Watched, at_common_steps, grouped
 
 if TYPE_CHECKING:  # a run is read without torch, which takes a second to import
     from taiyi_fx.records.record import Records, Series
@@ -34,6 +35,14 @@ _SCALE = 1e-3
 
 
 def _unknown(module: str) -> Sequence[str]:
+    return ()
+
+
+def _without_constants(module: str) -> Sequence[tuple[str, str]]:
+    return ()
+
+
+def _without_cuts(module: str, known: Collection[str]) -> Sequence[str]:
     return ()
 
 
@@ -54,6 +63,12 @@ class Evidence:
         reasons: The reasons for series that have no values.
         before_module: Takes a module to the functions that make what it is given from what other
             modules return; it is asked of a module that is to be named alone.
+        inputs_before: Takes a module to the names of the model's inputs that it is given, as they
+            are or through functions alone; it is asked likewise.
+        constants_before: Takes a module to the functions, each with the name of what it takes, by
+            which no value of it reaches the module, if there is no other way to it; likewise.
+        cuts_behind: Takes a module, and the names of those at which the ways from it end, to the
+            first functions on these that may pass no gradient back; likewise.
         modules_before: Takes a module, and the names of some, to the nearest of these on each way
             to what it is given; none if it is not known. It is asked likewise.
         shape_before: Takes a module to the shape of what it is given; empty if it is not known.
@@ -92,6 +107,9 @@ class Evidence:
     series: tuple[Watched, ...]
     reasons: Reasons = field(default_factory=dict)
     before_module: Callable[[str], Sequence[str]] = _unknown
+    inputs_before: Callable[[str], Sequence[str]] = _unknown
+    constants_before: Callable[[str], Sequence[tuple[str, str]]] = _without_constants
+    cuts_behind: Callable[[str, Collection[str]], Sequence[str]] = _without_cuts
     modules_before: Callable[[str, Collection[str]], Collection[str]] = _none_known
     shape_before: Callable[[str], str] = _unknown_shape
     forwards: Mapping[str, Forward] = field(default_factory=dict)
@@ -163,12 +181,13 @@ class Evidence:
 
     def made_by(self, module: str) -> str:
         """The functions that make what a module is given, as the end of a sentence."""
-        names = [f"`{name}`" for name in dict.fromkeys(self.before_module(module))]
-        if not names:
-            return ""
-        many = len(names) > 1
-        listed = " and ".join([", ".join(names[:-1]), names[-1]] if many else names)
-        return f"; the operation{'s' * many} {listed} between them make{'s' * (not many)} it"
+        named, many = self.operations_before(module), len({*self.before_module(module)}) > 1
+        return f"; {named} between them make{'s' * (not many)} it" if named else ""
+
+    def operations_before(self, module: str) -> str:
+        """The functions that make what a module is given, in words; empty if there are none."""
+        names = [*dict.fromkeys(self.before_module(module))]
+        return f"the operation{'s' * (len(names) > 1)} {listed(names)}" if names else ""
 
     @functools.cached_property
     def modules(self) -> dict[str, int]:
@@ -201,10 +220,7 @@ class Evidence:
 
     @functools.cached_property
     def _by_quantity(self) -> dict[str, list[Watched]]:
-        found: dict[str, list[Watched]] = {}
-        for one in self.series:
-            found.setdefault(one.quantity, []).append(one)
-        return found
+        return grouped(self.series, lambda one: one.quantity)
 
     def of_quantity(self, *quantities: str) -> Iterator[Watched]:
         """The series of some quantities, in the order of the model.
@@ -217,6 +233,10 @@ class Evidence:
             found.sort(key=lambda one: self.place(one.module, at_end=ends[one.quantity]))
             self._in_order[quantities] = found
         return iter(self._in_order[quantities])
+
+    def by_module(self, quantity: str) -> dict[str, Watched]:
+        """The series of a quantity by module, in the order of the model."""
+        return {one.module: one for one in self.of_quantity(quantity)}
 
     @functools.cached_property
     def _in_order(self) -> dict[tuple[str, ...], list[Watched]]:
@@ -260,29 +280,26 @@ class Evidence:
         parts = [name for name in self._by_quantity if name.startswith(f"{quantity}.")]
         return self.of_quantity(*parts)
 
+    @property
+    def steps_of_weights(self) -> list[Watched]:
+        """The sizes of weights' steps beside the weights."""
+        return [s for s in self.of_each("UpdateRatio") if "weight" in s.quantity]
+
+    @property
+    def rates(self) -> list[Watched]:
+        """The learning rates, of all groups or of each."""
+        return [*self.of_quantity("LearningRate"), *self.of_each("LearningRate")]
+
     @functools.cached_property
     def bad(self) -> list[tuple[Watched, NDArray[np.bool_]]]:
-        """The series with a NaN or Inf, each with the mask of these."""
-        masks = ((one, one.is_bad & ~self._is_empty(one)) for one in self.series)
-        return [(one, mask) for one, mask in masks if mask.any()]
+        """The series with a NaN or Inf of what has elements, each with the mask of these.
 
-    def _is_empty(self, one: Watched) -> NDArray[np.bool_]:
-        """True where a module returned no elements, as where a graph has no edges.
-
-        The size of none is NaN, though no element is.
+        Of logged numbers, losses alone: a metric may have no value for some batches.
         """
-        if one.direction != "forward" or not np.isnan(one.values).any():
-            return np.zeros(len(one.steps), bool)
-        known = {
-            s.quantity: s
-            for s in self.of_quantity("OutputRMS", "NonFinite")
-            if s.module == one.module
-        }
-        if len(known) < 2:
-            return np.zeros(len(one.steps), bool)
-        size, count = at_common_steps([known["OutputRMS"], known["NonFinite"]])
-        empty = size.steps[np.isnan(size.values) & (count.values == 0)]
-        return np.isin(one.steps, empty)
+        empty = empty_steps(self.series)
+        known = (one for one in self.series if not _is_metric(one))
+        masks = ((one, one.is_bad & ~is_of_none(one, empty)) for one in known)
+        return [(one, mask) for one, mask in masks if mask.any()]
 
     @functools.cached_property
     def called(self) -> frozenset[str]:
@@ -324,8 +341,7 @@ class Evidence:
 
     def _is_gain(self, s: Watched) -> bool:
         largest = max(self.counts.values(), default=0.0)
-        count = self.counts.get((s.module, s.quantity.partition(".")[2]), 0.0)
-        return 0 < count <= 1.01 * np.sqrt(largest)
+        return 0 < self.count_of(s) <= 1.01 * np.sqrt(largest)
 
     @functools.cached_property
     def weight_gradients(self) -> dict[str, Watched]:
@@ -350,12 +366,12 @@ class Evidence:
         """The norm of each parameter, by module and the parameter's name."""
         of_weights = {(s.module, "weight"): s for s in self.of_quantity("WeightNorm")}
         every = self.of_each("ParameterNorm")
-        return of_weights | {(s.module, s.quantity.partition(".")[2]): s for s in every}
+        return of_weights | {(s.module, parameter_of(s)): s for s in every}
 
     @functools.cached_property
     def sizes_of_parameters(self) -> dict[tuple[str, str], Watched]:
         """The root of the mean square of each parameter, likewise."""
-        return {(s.module, s.quantity.partition(".")[2]): s for s in self.of_each("ParameterRMS")}
+        return {(s.module, parameter_of(s)): s for s in self.of_each("ParameterRMS")}
 
     @functools.cached_property
     def norms(self) -> frozenset[str]:
@@ -363,7 +379,7 @@ class Evidence:
 
         A module counts if most of its role do: of next to nothing, a norm returns less.
         """
-        gains = {s.module: s for s in self.of_quantity("ParameterRMS.weight")}
+        gains = self.by_module("ParameterRMS.weight")
         given = {s.module for s in self.of_quantity("InputRMS")}
         known = [s for s in self.of_quantity("OutputRMS") if s.module in given & gains.keys()]
         is_norm: dict[str, list[bool]] = {}
@@ -373,19 +389,20 @@ class Evidence:
         return frozenset(s.module for s in known if median(is_norm[s.role]) > 0)
 
     @functools.cached_property
+    def handed_on(self) -> list[tuple[Watched, Watched]]:
+        """Each output that is just what the next module is given, and the size of that."""
+        given = self.by_module("InputRMS")
+        pairs = pairwise(self.of_quantity("OutputRMS"))
+        known = ((before, given[one.module]) for before, one in pairs if one.module in given)
+        return [pair for pair in known if _is_same(*pair)]
+
+    @functools.cached_property
     def before_norms(self) -> frozenset[str]:
         """The modules that return just what the next norm is given, which divides their size away.
 
         So the larger a step makes their weight, the smaller its next ones are beside it.
         """
-        given = {s.module: s for s in self.of_quantity("InputRMS") if s.module in self.norms}
-        found: set[str] = set()
-        for one, norm in pairwise(self.of_quantity("OutputRMS")):
-            if norm.module in given:
-                returned, own = at_common_steps([one, given[norm.module]])
-                if len(own.steps) and np.allclose(own.values, returned.values, rtol=1e-5, atol=0):
-                    found.add(one.module)
-        return frozenset(found)
+        return frozenset(one.module for one, own in self.handed_on if own.module in self.norms)
 
     @functools.cached_property
     def returning_biases(self) -> frozenset[str]:
@@ -393,7 +410,7 @@ class Evidence:
 
         As those of detectors, whose biases of -4.6 or -2.19 say that objects are rare.
         """
-        biases = {s.module: s for s in self.of_quantity("ParameterRMS.bias")}
+        biases = self.by_module("ParameterRMS.bias")
         return frozenset(
             s.module
             for s in self.of_quantity("OutputRMS")
@@ -429,7 +446,18 @@ class Evidence:
     @property
     def losses(self) -> list[Watched]:
         """Numbers of the user's own that are called a loss."""
-        return [s for s in self.series if not s.direction and "loss" in s.quantity.lower()]
+        return [s for s in self.series if not s.direction and _is_loss(s)]
+
+    @property
+    def metrics(self) -> list[Watched]:
+        """The other numbers of the user's own."""
+        return [*filter(_is_metric, self.series)]
+
+    @property
+    def graphs(self) -> list[tuple[Watched, LossGraph]]:
+        """The losses of which it is known how they are made, each with that."""
+        known = self.loss_graphs
+        return [(s, known[s.quantity]) for s in self.losses if s.quantity in known]
 
     @functools.cached_property
     def is_from_the_start(self) -> bool:
@@ -447,6 +475,21 @@ class Evidence:
         return max((int(s.steps[-1]) for s in self.series), default=0)
 
 
+def _is_loss(logged: Watched) -> bool:
+    return "loss" in logged.quantity.lower()
+
+
+def _is_metric(one: Watched) -> bool:
+    """True for a number that the user logs, which is of the model as a whole, and is no loss."""
+    return not (one.direction or one.module or _is_loss(one))
+
+
+def listed(functions: Sequence[str]) -> str:
+    """The names of functions in a sentence."""
+    names = [f"`{name}`" for name in functions]
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+
+
 def parameter_of(s: Watched) -> str:
     """The name of the parameter that a series is of, as of ``ParameterNorm.bias``."""
     return s.quantity.partition(".")[2]
@@ -455,6 +498,12 @@ def parameter_of(s: Watched) -> str:
 def is_near(size: float, gain: float) -> bool:
     """True if an output is of the size of a parameter, as that of a norm or an embedding is."""
     return 0.8 * gain < size < 1.25 * gain
+
+
+def _is_same(returned: Watched, given: Watched) -> bool:
+    returned, given = at_common_steps([returned, given])
+    is_near = np.allclose(given.values, returned.values, rtol=1e-5, atol=0)
+    return len(given.steps) > 0 and is_near
 
 
 def _without(one: Watched, skipped: Steps) -> Watched:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from taiyi_fx.findings.facts.autograd import Uses, axis_of, name_of, operands_of, shape_of
+from taiyi_fx.findings.facts.autograd import VIEWS, Uses, axis_of, name_of, operands_of, shape_of
 
 _MEANS = frozenset(
     "Mean MseLoss L1Loss SmoothL1Loss HuberLoss NllLoss NllLoss2D NllLossNd BinaryCrossEntropy "
@@ -142,7 +142,7 @@ _RULES: Mapping[str, Rule] = {
     ),
     **dict.fromkeys("Mm Bmm Addmm Baddbmm".split(), _product),
     **dict.fromkeys("Transpose T".split(), _transposed),
-    **dict.fromkeys("View Reshape UnsafeView Squeeze".split(), _reshaped),
+    **dict.fromkeys((*VIEWS, "Squeeze"), _reshaped),
     **dict.fromkeys("Topk Sort Gather IndexSelect IndexAdd IndexCopy Cat Slice".split(), _same),
     **dict.fromkeys("Index Convolution".split(), _first),
     **dict.fromkeys("Cumsum Cumprod Dot Mv MaskedSelect".split(), _none),

@@ -9,6 +9,8 @@ from typing import Any
 from taiyi_fx.findings.facts.autograd import (
     REARRANGES,
     Uses,
+    all_before,
+    axis_of,
     is_scaled,
     makers_of,
     name_of,
@@ -18,7 +20,7 @@ from taiyi_fx.findings.facts.autograd import (
 
 _LINEAR = ("Addmm", "Mm")
 _LAYERS = (*_LINEAR, "Bmm", "Convolution")
-_PASSES = (*(name for name in REARRANGES if name != "Cat"), "NativeDropout")
+_PASSES = REARRANGES - {"Cat"} | {"NativeDropout"}
 """Functions that hand on what one layer returns, and nothing else with it."""
 _FEWEST = 3
 """Layers of a run: two are often a product that is kept in parts."""
@@ -101,35 +103,43 @@ def doubled_layers(uses: Uses) -> list[Any]:
     Args:
         uses: The functions that made the loss.
     """
-    return [node for node in uses.nodes if _is_doubled(node)]
+    sums = (x for x in uses.nodes if name_of(x) == "Add" and len(operands_of(x)) > 1)
+    return [x for x in sums if x._saved_alpha == 1 and _is_doubled(*operands_of(x))]
 
 
-def _is_doubled(node: Any) -> bool:
-    operands, shape = operands_of(node), shape_of(node)
-    is_of_two = name_of(node) == "Add" and len(operands) > 1
-    if not is_of_two or operands[0] is not operands[1] or len(shape) < 2:
+def joined_with_themselves(uses: Uses) -> list[Any]:
+    """The joins of two along another axis than the samples' that are one and the same.
+
+    Likewise not where nothing of that shape was there before.
+
+    Args:
+        uses: The functions that made the loss.
+    """
+    joins = (x for x in uses.nodes if name_of(x) == "Cat" and len(x.next_functions) == 2)
+    return [x for x in joins if axis_of(x._saved_dim, len(shape_of(x))) and _is_one(x)]
+
+
+def _is_one(join: Any) -> bool:
+    (made, place), other = join.next_functions
+    if made is None or (made, place) != other or len(shape := shape_of(made)) < 2:
         return False
-    made = operands[0]
-    while made is not None and (name_of(made) in _PASSES or is_scaled(made)):
-        made = operands_of(made)[0]
-    is_layer = made is not None and name_of(made) in _LAYERS
-    return is_layer and node._saved_alpha == 1 and (_is_square(made) or _comes_after(made, shape))
+    return any(shape_of(x) == shape for x in _before_layer(made))
 
 
-def _is_square(layer: Any) -> bool:
-    """True for a layer that returns as many features as it is given."""
-    is_linear = name_of(layer) in _LINEAR
-    weight = _weight_of(layer) if is_linear else getattr(operands_of(layer)[1], "variable", None)
-    return weight is not None and weight.shape[0] == weight.shape[1]
+def _before_layer(made: Any) -> list[Any]:
+    """All functions before the layer that made something."""
+    level = [made]
+    for node in all_before(level):
+        if name_of(node) in _LAYERS:
+            return all_before(makers_of(node))
+    return []
 
 
-def _comes_after(node: Any, shape: tuple[int, ...]) -> bool:
-    """True if one of the functions before another made something of a shape."""
-    nodes = makers_of(node)
-    seen = set(nodes)
-    for x in nodes:  # which grows on the way
-        if shape_of(x) == shape:
-            return True
-        nodes += [y for y in makers_of(x) if y not in seen]
-        seen.update(makers_of(x))
-    return False
+def _is_doubled(made: Any, other: Any) -> bool:
+    if made is not other:
+        return False
+    layer, shape = made, shape_of(made)
+    while layer is not None and (name_of(layer) in _PASSES or is_scaled(layer)):
+        layer = operands_of(layer)[0]
+    is_layer = layer is not None and len(shape) > 1 and name_of(layer) in _LAYERS
+    return is_layer and any(shape_of(x) == shape for x in all_before(makers_of(layer)))

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from taiyi_fx.findings.facts.autograd import (
-    REARRANGES,
     Uses,
     axis_of,
+    is_at_hand,
+    is_parameter,
     maker_of,
     makers_of,
     name_of,
     nodes_near,
+    operands_of,
     owner_before,
     shape_of,
 )
@@ -23,6 +25,11 @@ _LAYERS = ("Addmm", "Mm", "Convolution", "Bmm", "UnsafeView")
 _PRODUCTS = ("Addmm", "Mm", "Bmm")
 _FAR = 30
 _SCALES = ("Mul", "Div", "View", "ToCopy", "Squeeze", "Neg", "Mean", "Sum", "Stack")
+_OF_ONE = ("Mean", "Stack")
+"""Functions that hand a single loss on as it is."""
+_PARTS = ("Div", "Neg", "Sum", "Mul")
+"""Of a mean over rows of the logarithms of shares, times those that are wanted."""
+_ROWS = 2
 _MEAN = 1
 """As torch numbers the ways to make one number of all cases."""
 
@@ -78,22 +85,43 @@ def logits_of(uses: Uses, parameters: Mapping[int, str]) -> Logits | None:
     )
 
 
+def logits_of_shares(uses: Uses, parameters: Mapping[int, str]) -> Logits | None:
+    """The logits of a loss that is a cross entropy of rows with shares of all classes for targets.
+
+    Torch computes it in parts. None of what is a multiple of one: autograd keeps no factor.
+
+    Args:
+        uses: The functions that made the loss.
+        parameters: The module of each parameter, by the parameter's id.
+    """
+    node = uses.nodes[0] if uses.nodes else None
+    while node is not None and name_of(node) in _OF_ONE and len(operands_of(node)) == 1:
+        node = operands_of(node)[0]
+    for name in _PARTS:
+        if node is None or name_of(node) != name:
+            return None
+        node = operands_of(node)[0]
+    if node is None or name_of(node) != "LogSoftmax" or len(shape := shape_of(node)) != _ROWS:
+        return None
+    if axis_of(node._saved_dim, _ROWS) != 1 or _is_of_computed(node):
+        return None
+    layer = maker_of(node)
+    is_output = layer is not None and name_of(layer) in _LAYERS
+    return Logits(owner_before(node, parameters), *shape, is_output, True, True)
+
+
 def _is_of_computed(node: Any) -> bool:
     """True for logits that are products without a parameter, as the cosines with class centres.
 
     Their size is not that of what a module returns.
     """
     product = next(nodes_near(node, _PRODUCTS, _FAR), None)
-    return product is not None and not any(map(_is_leaf, makers_of(product)))
-
-
-def _is_leaf(node: Any) -> bool:
-    """True for a parameter, as it is or rearranged."""
-    leaf = maker_of(node) if name_of(node) in REARRANGES else node
-    return getattr(leaf, "variable", None) is not None
+    return product is not None and not any(map(is_parameter, makers_of(product)))
 
 
 def _is_weighted(end: Any) -> bool:
+    if not is_at_hand(end, "weight"):
+        return True
     try:
         return end._saved_weight is not None
     except RuntimeError:  # the weights were released by backward: there were some

@@ -10,8 +10,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from taiyi_fx.findings.facts.autograd import (
+    TURNS,
+    VIEWS,
     Uses,
     axis_of,
+    is_at_hand,
+    is_parameter,
     maker_of,
     makers_of,
     name_of,
@@ -20,11 +24,16 @@ from taiyi_fx.findings.facts.autograd import (
     shape_of,
 )
 from taiyi_fx.findings.facts.followed_axes import lead_to_the_loss
-from taiyi_fx.findings.facts.layer_runs import doubled_layers, linear_runs
-from taiyi_fx.findings.facts.logits import Logits, logits_of
+from taiyi_fx.findings.facts.given_to_losses import is_judged, last_products, own_pairs
+from taiyi_fx.findings.facts.layer_runs import (
+    doubled_layers,
+    joined_with_themselves,
+    linear_runs,
+)
+from taiyi_fx.findings.facts.logits import Logits, logits_of, logits_of_shares
 from taiyi_fx.findings.facts.lost_axes import lost_axes, sizes_over_samples
 from taiyi_fx.findings.facts.second_uses import used_in_several_ways
-from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
+from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS, is_divergence, squashing_loss
 from taiyi_fx.findings.facts.unsummed import unsummed_softmaxes
 from taiyi_fx.findings.facts.views import torn_views
 from taiyi_fx.findings.facts.ways import first_place, reached_by
@@ -34,9 +43,8 @@ _LAYERS = ("Addmm", "Mm", "Convolution")
 _COMBINING = ("Sub", "Mul", "Add", "Div")
 _LOSSES = ("MseLoss", "L1Loss", "SmoothL1Loss", "HuberLoss")
 """Functions of torch that expand what they are given before they compare it."""
-_INSERTING = frozenset(
-    "Unsqueeze View Reshape UnsafeView Expand Index Slice T Transpose Permute Sum Mean Amax Max "
-    "LinalgVectorNorm".split()
+_INSERTING = VIEWS.union(
+    TURNS, "Unsqueeze Expand Index Slice Sum Mean Amax Max LinalgVectorNorm".split()
 )
 """Functions that make an axis of one on purpose."""
 _TABLE = "Embedding"
@@ -65,58 +73,23 @@ class OddSoftmax(NamedTuple):
         return self.shape[self.axis] == 1
 
 
-class Broadcast(NamedTuple):
-    """An operand whose samples are combined with all samples of the other.
+class MistakenAxes(NamedTuple):
+    """A tensor on the way to a loss of which one axis is taken for another.
 
     Attributes:
         module: The module whose parameters come next before it; empty if it is not known.
-        given: The shape of the operand.
-        made: The shape of the result.
+        given: The shape of the tensor.
+        made: The shape of what is made of it.
     """
 
     module: str
     given: tuple[int, ...]
     made: tuple[int, ...]
 
-
-class TornView(NamedTuple):
-    """A view that exchanges two sizes, and so mixes the entries of both axes.
-
-    Attributes:
-        module: The module whose parameters come next before it; empty if it is not known.
-        given: The shape of what it is made of.
-        made: Its shape.
-    """
-
-    module: str
-    given: tuple[int, ...]
-    made: tuple[int, ...]
-
-
-class LostAxis(NamedTuple):
-    """A mean, or the like, along an axis, which meets another axis of what it is of.
-
-    Attributes:
-        module: The module whose parameters come next before it; empty if it is not known.
-        of: The shape of what it is of, and is combined with.
-        given: Its own shape.
-    """
-
-    module: str
-    of: tuple[int, ...]
-    given: tuple[int, ...]
-
-
-class OverSamples(NamedTuple):
-    """A tensor that is divided by its size along the samples.
-
-    Attributes:
-        module: The module whose parameters come next before it; empty if it is not known.
-        shape: Its shape.
-    """
-
-    module: str
-    shape: tuple[int, ...]
+    @property
+    def source(self) -> str:
+        """The tensor, in a sentence."""
+        return f"what {self.module!r} makes" if self.module else "a tensor"
 
 
 class LossGraph(NamedTuple):
@@ -124,35 +97,49 @@ class LossGraph(NamedTuple):
 
     Attributes:
         softmaxes: Softmaxes over the wrong axis.
-        broadcasts: Operands that broadcast.
+        broadcasts: Operands whose samples are combined with all samples of the other.
         copied: The module that is given what the loss has for targets; empty if there is none.
-        views: Views that exchange two sizes.
+        views: Views that exchange two sizes, and so mix the entries of both axes.
         logits: What its cross entropy is given; None where there is none, or several.
         is_made_anew: True for a loss that is made of one number, which nothing was computed to.
-        lost_axes: Means along an axis that meet another one.
-        over_samples: Quotients of tensors and their sizes along the samples.
+        lost_axes: Means, or the like, along an axis, which meet another axis of what they are of.
+        over_samples: Tensors that are divided by their size along the samples.
         reached: The modules whose parameters its cross entropy depends on, or all of it.
         first_place: The module before the first place of each sequence, where it takes this alone.
         several_ways: The modules whose weight it uses in several ways, as a derivative does.
         unsummed: Softmaxes of attention over another axis than the product with values sums over.
         linear_runs: Linear layers one behind the other with nothing in between.
         doubled: The modules before sums of what a layer returns and the same once more.
+        joined: The modules before what is joined with itself, as ``torch.cat([x, x], 1)``.
+        own_pairs: Products of rows with the same rows that it chooses among, without a mask.
+        last_products: The modules whose output it is given behind a factor or a dropout.
+        is_divergence: True for a divergence of shares, with no other term.
+        of_shares: What it is given, if it is a cross entropy with shares of classes for targets.
+        squashing: The loss function of torch that squashes what was squashed already.
+        is_judged: True if its last layer is another model's, as a generator's is its judge's.
     """
 
     softmaxes: tuple[OddSoftmax, ...] = ()
-    broadcasts: tuple[Broadcast, ...] = ()
+    broadcasts: tuple[MistakenAxes, ...] = ()
     copied: str = ""
-    views: tuple[TornView, ...] = ()
+    views: tuple[MistakenAxes, ...] = ()
     logits: Logits | None = None
     is_made_anew: bool = False
-    lost_axes: tuple[LostAxis, ...] = ()
-    over_samples: tuple[OverSamples, ...] = ()
+    lost_axes: tuple[MistakenAxes, ...] = ()
+    over_samples: tuple[MistakenAxes, ...] = ()
     reached: frozenset[str] = frozenset()
     first_place: str | None = None
     several_ways: frozenset[str] = frozenset()
     unsummed: tuple[OddSoftmax, ...] = ()
     linear_runs: tuple[tuple[str, ...], ...] = ()
     doubled: tuple[str, ...] = ()
+    joined: tuple[str, ...] = ()
+    own_pairs: tuple[MistakenAxes, ...] = ()
+    last_products: tuple[str, ...] = ()
+    is_divergence: bool = False
+    of_shares: Logits | None = None
+    squashing: str = ""
+    is_judged: bool = False
 
 
 def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
@@ -167,19 +154,22 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
     return LossGraph(
         tuple(_softmax(x, parameters) for x in softmaxes),
         tuple(
-            Broadcast(owner_before(x, parameters), shape_of(x), to) for x, to in _broadcast(uses)
+            MistakenAxes(owner_before(x, parameters), shape_of(x), to) for x, to in _broadcast(uses)
         ),
         _copied(uses, parameters),
-        tuple(TornView(owner_before(x, parameters), *shapes) for x, *shapes in torn_views(uses)),
+        tuple(
+            MistakenAxes(owner_before(x, parameters), *shapes) for x, *shapes in torn_views(uses)
+        ),
         logits_of(uses, parameters),
         _is_made_anew(loss, uses, parameters),
         tuple(
-            LostAxis(owner_before(x, parameters), of, given)
+            MistakenAxes(owner_before(x, parameters), of, given)
             for x, of, given in lost_axes(uses)
             if not _is_of_pairs(x) and lead_to_the_loss(uses, x, (0,))
         ),
         tuple(
-            OverSamples(owner_before(x, parameters), shape) for x, shape in sizes_over_samples(uses)
+            MistakenAxes(owner_before(x, parameters), shape, shape)
+            for x, shape in sizes_over_samples(uses)
         ),
         reached_by(uses, parameters),
         first_place(uses, parameters),
@@ -187,6 +177,16 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         tuple(_softmax(x, parameters) for x in unsummed_softmaxes(uses)),
         linear_runs(uses, parameters),
         tuple(owner_before(x, parameters) for x in doubled_layers(uses)),
+        tuple(owner_before(x, parameters) for x in joined_with_themselves(uses)),
+        tuple(
+            MistakenAxes(owner_before(x, parameters), shape_of(x), shape_of(x))
+            for x in own_pairs(uses)
+        ),
+        tuple(last_products(uses, parameters)),
+        is_divergence(loss),
+        logits_of_shares(uses, parameters),
+        squashing_loss(loss),
+        is_judged(uses, parameters),
     )
 
 
@@ -212,7 +212,9 @@ def _copied(uses: Uses, parameters: Mapping[int, str]) -> str:
     """
     losses = [x for x in uses.nodes if name_of(x) in OF_LOGARITHMS]
     tables = [x for x in uses.nodes if name_of(x) == _TABLE]
-    if len(losses) != 1 or not tables:
+    if len(losses) != 1 or not tables or not is_at_hand(losses[0], "target"):
+        return ""
+    if not all(is_at_hand(x, "indices") for x in tables):
         return ""
     try:
         targets = losses[0]._saved_target.flatten()
@@ -252,17 +254,11 @@ def _is_of_pairs(maker: Any) -> bool:
         name, makers = name_of(maker), makers_of(maker)
         if name in ("Mm", "Addmm", "Bmm", "Cdist", "Euclidean"):
             is_batch = name == "Bmm" and shape_of(maker)[:1] != (1,)
-            return not is_batch and not any(_is_of_parameter(x) for x in makers)
+            return not is_batch and not any(is_parameter(x) for x in makers)
         if not makers:
             return False
         maker = makers[0]
     return False
-
-
-def _is_of_parameter(node: Any) -> bool:
-    while name_of(node) in ("T", "Transpose", "ToCopy", "Expand", "View"):
-        node = makers_of(node)[0]
-    return name_of(node) == _LEAF
 
 
 def _broadcast(uses: Uses) -> Iterator[tuple[Any, tuple[int, ...]]]:

@@ -33,13 +33,15 @@ def moved_first(evidence: Evidence, step: int) -> str:
     first: dict[str, _Move] = {}
     for move in moves:
         first.setdefault(move.series.module, move)
-    named = [f"{m.series.quantity} of {name!r} (step {m.step})" for name, m in first.items()]
+    named = [f"{m.series.title} (step {m.step})" for m in first.values()]
     return f"; {', '.join(named[:_SHOWN])} moved first" if named else ""
 
 
 def _moves(evidence: Evidence, step: int) -> Iterator[_Move]:
     for one in evidence.series:
-        if not one.direction or one.health in ("counts_non_finite", "share_of_trouble"):
+        is_count = one.health in ("counts_non_finite", "share_of_trouble")
+        # A rate is set, and moves by no other number: `raised_rate` looks at it.
+        if not one.direction or is_count or one.quantity.startswith("LearningRate"):
             continue
         until = int(np.searchsorted(one.steps, step, side="right"))
         sizes = log10(one.values[max(0, until - 128) : until])

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+_Value = TypeVar("_Value")
 
 
 def groups_of(
@@ -20,33 +22,18 @@ def groups_of(
         modules: The modules by name. A run is read without torch, hence `Any`.
         optimizers: Those that train the model, whose groups are counted through.
     """
-    every = [group for optimizer in optimizers for group in optimizer.param_groups]
-    place = {id(p): i for i, group in enumerate(every) if "lr" in group for p in group["params"]}
-    found: dict[str, tuple[int, float]] = {}
-    for name, module in modules.items():
-        own = {place.get(id(parameter)) for parameter in _own_parameters(module)}
-        i = own.pop() if len(own) == 1 else None
-        if i is not None:
-            found[name] = i, float(every[i]["lr"])
-    return found
+    known: dict[int, tuple[int, float]] = {}
+    for i, (_, group) in enumerate(_groups(optimizers)):
+        if "lr" in group:
+            known |= dict.fromkeys(map(id, group["params"]), (i, float(group["lr"])))
+    return _of_one_value(modules, known)
 
 
 def decays_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dict[str, float]:
-    """The weight decay of the group that each module's own parameters are in, if it is one.
-
-    Args:
-        modules: The modules by name.
-        optimizers: Those that train the model.
-    """
-    every = [group for optimizer in optimizers for group in optimizer.param_groups]
-    decay = {id(p): g["weight_decay"] for g in every if "weight_decay" in g for p in g["params"]}
-    found: dict[str, float] = {}
-    for name, module in modules.items():
-        own = {decay.get(id(parameter)) for parameter in _own_parameters(module)}
-        one = own.pop() if len(own) == 1 else None
-        if one is not None:
-            found[name] = float(one)
-    return found
+    """The weight decay of the group that each module's own parameters are in, if it is one."""
+    groups = (g for _, g in _groups(optimizers) if "weight_decay" in g)
+    decays = {id(p): group["weight_decay"] for group in groups for p in group["params"]}
+    return {name: float(decay) for name, decay in _of_one_value(modules, decays).items()}
 
 
 def shrinkage_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dict[str, float]:
@@ -55,18 +42,28 @@ def shrinkage_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dict[
     Of decay that is added to the parameters, as of AdamW, and of that of SGD, which momentum makes
     larger. What Adam makes of a decay within its gradient depends on that: such modules are left
     out, and those with parameters in groups of several decays.
-
-    Args:
-        modules: The modules by name.
-        optimizers: Those that train the model.
     """
-    every = [(optimizer, group) for optimizer in optimizers for group in optimizer.param_groups]
-    shares = {id(p): _shrinkage(one, group) for one, group in every for p in group["params"]}
-    found: dict[str, float] = {}
+    shares = {id(p): _shrinkage(one, g) for one, g in _groups(optimizers) for p in g["params"]}
+    return {name: share for name, share in _of_one_value(modules, shares).items() if share > 0}
+
+
+def _groups(optimizers: Sequence[Any]) -> list[tuple[Any, Mapping[str, Any]]]:
+    """All groups of some optimizers, each with its optimizer."""
+    return [(optimizer, group) for optimizer in optimizers for group in optimizer.param_groups]
+
+
+def _given_to(optimizers: Sequence[Any]) -> set[int]:
+    """The ids of the parameters that some optimizers have."""
+    return {id(p) for _, group in _groups(optimizers) for p in group["params"]}
+
+
+def _of_one_value(modules: Mapping[str, Any], known: Mapping[int, _Value]) -> dict[str, _Value]:
+    """The value that all of each module's own parameters have, by id, if it is one."""
+    found: dict[str, _Value] = {}
     for name, module in modules.items():
-        own = {shares.get(id(parameter), 0.0) for parameter in _own_parameters(module)}
-        one = own.pop() if len(own) == 1 else 0.0
-        if one > 0:
+        own = {known.get(id(parameter)) for parameter in _own_parameters(module)}
+        one = own.pop() if len(own) == 1 else None
+        if one is not None:
             found[name] = one
     return found
 
@@ -89,16 +86,11 @@ def undecaying_moments_of(
     A factor of less than a quarter of the format's epsilon below 1 is rounded to 1, whatever
     number it multiplies. Of Adam and its like, and of RMSprop.
 
-    Args:
-        modules: The modules by name.
-        optimizers: Those that train the model.
-
     Returns:
         The name of the format, and the factor, by the module's name.
     """
     found: dict[int, tuple[str, float]] = {}
-    every = [(one, group) for one in optimizers for group in one.param_groups]
-    for one, group in every:
+    for one, group in _groups(optimizers):
         for parameter in group["params"]:
             kept = _undecaying(getattr(one, "state", {}).get(parameter) or {}, group)
             if kept is not None:
@@ -127,15 +119,9 @@ def left_out_of(
     """The modules with parameters to be trained that no optimizer has, and how many it has else.
 
     Nothing where optimizers have no parameter of the model, as of those that keep copies of them.
-
-    Args:
-        modules: The modules by name.
-        optimizers: Those that train the model.
     """
-    every = [group for optimizer in optimizers for group in optimizer.param_groups]
-    known = {id(parameter) for group in every for parameter in group["params"]}
+    known, ids = _given_to(optimizers), owners_of(modules).keys()
     own = {name: _own_parameters(module) for name, module in modules.items()}
-    ids = {id(parameter) for parameters in own.values() for parameter in parameters}
     if not known & ids:
         return frozenset(), 0
     wanted = {name: [p for p in parameters if p.requires_grad] for name, parameters in own.items()}
@@ -147,27 +133,29 @@ def hidden_in(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dict[tup
     """The modules that are kept in a list, tuple or dict of Python, which gradients reach though no
     optimizer has their parameters.
 
-    Nothing where optimizers have no parameter of the model, nor of what is frozen, as a teacher
-    that is kept out of the ``state_dict`` so.
-
-    Args:
-        modules: The modules by name.
-        optimizers: Those that train the model.
+    A gradient stays once it came, as neither ``zero_grad()`` of an optimizer nor that of the model
+    reaches it: whenever one looks, it is there. Nothing where optimizers have no parameter of the
+    model, nor of what is frozen, as a teacher that is kept out of the ``state_dict`` so.
 
     Returns:
         How many there are, by the name of the module that keeps them, and that of its attribute.
     """
-    given = {id(p) for one in optimizers for group in one.param_groups for p in group["params"]}
-    own = {id(p) for module in modules.values() for p in _own_parameters(module)}
+    given, own = _given_to(optimizers), owners_of(modules).keys()
     if not given & own:
         return {}
     found: dict[tuple[str, str], int] = {}
     for name, module in modules.items():
-        for attribute, held in vars(module).items():
+        for attribute, held in _attributes_of(module):
             parts = [part for part in _kept_in(held) if _is_pulled(part, given | own)]
             if parts:
                 found[name, attribute] = len(parts)
     return found
+
+
+def _attributes_of(module: Any) -> list[tuple[str, Any]]:
+    """The attributes but the dicts in which torch sees what it holds, such as a new module."""
+    of_torch = ("_modules", "_parameters", "_buffers")
+    return [(name, held) for name, held in vars(module).items() if name not in of_torch]
 
 
 def _kept_in(held: Any) -> list[Any]:

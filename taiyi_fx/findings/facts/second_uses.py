@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from taiyi_fx.findings.facts.autograd import Uses, name_of
+from taiyi_fx.findings.facts.autograd import KEEPS, TURNS, Uses, name_of
 
-_TURNS = ("T", "Transpose", "Permute")
-_KEEPS = ("ToCopy", "View", "Reshape", "UnsafeView", "Expand", "Alias", "Clone", "Unsqueeze")
 _SIDES = 2
 """Axes of a matrix: gains and biases are of one."""
 
@@ -39,9 +37,9 @@ def used_in_several_ways(uses: Uses, parameters: Mapping[int, str]) -> frozenset
 
 def _ways(uses: Uses, node: Any, *, is_turned: bool = False) -> Iterator[Way]:
     for user, place in uses.users[id(node)]:
-        if name_of(user) in _TURNS:
+        if name_of(user) in TURNS:
             yield from _ways(uses, user, is_turned=not is_turned)
-        elif name_of(user) in _KEEPS:
+        elif name_of(user) in KEEPS:
             yield from _ways(uses, user, is_turned=is_turned)
         else:
             # "ConvolutionBackwardBackward0" is another function than "ConvolutionBackward0".

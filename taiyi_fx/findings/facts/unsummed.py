@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from taiyi_fx.findings.facts.autograd import (
+    KEEPS,
     Uses,
     axis_of,
     is_scaled,
@@ -15,11 +16,8 @@ from taiyi_fx.findings.facts.autograd import (
 )
 
 _PRODUCTS = ("Bmm", "Mm")
-_KEEPS = (
-    "View", "Reshape", "ReshapeAlias", "UnsafeView", "Expand", "ToCopy", "Clone", "Alias",
-    "NativeDropout",
-)  # fmt: skip
-_SCALES = ("Mul", "Div", "Add", "Sub", "MaskedFill")
+_KEEPS = KEEPS | {"NativeDropout"}
+_SCALES = _KEEPS | {"Mul", "Div", "Add", "Sub", "MaskedFill"}
 _HEADS = 4
 """Axes of attention's scores: samples, heads, queries and keys."""
 _FAR = 12
@@ -29,14 +27,15 @@ def unsummed_softmaxes(uses: Uses) -> Iterator[Any]:
     """The softmaxes of scores of (samples, heads, queries, keys) over one of the last two axes,
     the product of which with values sums over the other.
 
-    Not where something is computed of them before, as slots divide their weights by their sum.
+    Not where something is computed of them before, as slots divide their weights by their sum, nor
+    where there are not as many queries as keys: slots that compete for keys are fewer.
 
     Args:
         uses: The functions that made the loss.
     """
     for node in uses.nodes:
         shape = shape_of(node)
-        if name_of(node) != "Softmax" or len(shape) != _HEADS:
+        if name_of(node) != "Softmax" or len(shape) != _HEADS or shape[-1] != shape[-2]:
             continue
         axis = axis_of(node._saved_dim, _HEADS)
         summed = _summed_over(uses, node)
@@ -77,7 +76,7 @@ def _is_of_scores(softmax: Any) -> bool:
             return False
         if name_of(node) in _PRODUCTS:
             return len(makers_of(node)) > 1
-        if name_of(node) not in (*_KEEPS, *_SCALES):
+        if name_of(node) not in _SCALES:
             return False
         node = next(iter(makers_of(node)), None)
     return False

@@ -7,14 +7,24 @@ from itertools import accumulate
 from operator import mul
 from typing import Any
 
-from taiyi_fx.findings.facts.autograd import Uses, makers_of, name_of, shape_of
+from taiyi_fx.findings.facts.autograd import (
+    TURNS,
+    VIEWS,
+    Uses,
+    makers_of,
+    name_of,
+    nodes_near,
+    shape_of,
+)
 
 Shape = tuple[int, ...]
 
-_VIEWS = ("View", "UnsafeView", "ReshapeAlias")
-_TURNS = ("Transpose", "Permute", "T")
-_READERS = ("LogSoftmax", "Convolution")
+_CONVOLUTION = "Convolution"
+_READERS = frozenset({"LogSoftmax", _CONVOLUTION})
 """Functions that give each axis a meaning: no heads are handed to them as they are."""
+_LAYERS = (_CONVOLUTION, "Addmm", "Mm", "Bmm")
+_FAR = 8
+"""Functions between a layer and a view of what it returns: norms and activations."""
 _SAVED = "_saved_self_sym_sizes"
 
 
@@ -26,13 +36,13 @@ def torn_views(uses: Uses) -> Iterator[tuple[Any, Shape, Shape]]:
     or sizes differ by one: relative positions are shifted so on purpose. Not of a parameter, which
     may be kept in any order; nor where the last axis may have been split into heads that join the
     samples, ``(..., n, n * k)`` to ``(..., n * k, n)``, unless a softmax chooses among these, or a
-    convolution takes them for channels.
+    convolution takes them for channels, which may be frames of those that another one returns.
 
     Args:
         uses: The functions that made the loss.
     """
     for node in uses.nodes:
-        given = getattr(node, _SAVED, ()) if name_of(node) in _VIEWS else ()
+        given = getattr(node, _SAVED, ()) if name_of(node) in VIEWS else ()
         made = shape_of(node)
         makers = makers_of(node)
         if makers and name_of(makers[0]) == "Clone":  # a reshape of what is no view
@@ -42,8 +52,9 @@ def torn_views(uses: Uses) -> Iterator[tuple[Any, Shape, Shape]]:
         is_shift = any(name_of(one) == "Slice" for one in around)
         if given and made and is_own and not is_shift:
             given = tuple(map(int, given))
-            is_read = any(name_of(user) in _READERS for user, _ in uses.users[id(node)])
-            is_turned = any(name_of(one) in _TURNS for one in makers)
+            readers = _READERS & {name_of(user) for user, _ in uses.users[id(node)]}
+            is_read = bool(readers - {_CONVOLUTION} if _is_of_convolution(makers[0]) else readers)
+            is_turned = any(name_of(one) in TURNS for one in makers)
             is_torn = is_read or not _may_be_heads(given, made)
             segments = [*_segments(given, made)]
             if (is_torn and any(_is_exchange(*one) for one in segments)) or (
@@ -52,9 +63,17 @@ def torn_views(uses: Uses) -> Iterator[tuple[Any, Shape, Shape]]:
                 yield node, given, made
 
 
+def _is_of_convolution(node: Any) -> bool:
+    """True if the layer before a function, or itself, is one."""
+    layer = next(nodes_near(node, _LAYERS, _FAR), None)
+    return layer is not None and name_of(layer) == _CONVOLUTION
+
+
 def _may_be_heads(given: Shape, made: Shape) -> bool:
+    if len(given) <= 2:
+        return False
     (n, joined), last = given[-2:], made[-2:]
-    return len(given) > 2 and last == (joined, n) != (n, joined) and joined % n == 0
+    return last == (joined, n) != (n, joined) and joined % n == 0
 
 
 def _is_exchange(given: Shape, made: Shape) -> bool:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taiyi_fx.quantities.health import may_be_undefined
+from taiyi_fx.quantities.health import from_stored, may_be_undefined
 
 Steps: TypeAlias = "NDArray[np.int64]"
 Values: TypeAlias = "NDArray[np.float64]"
+
+_Item = TypeVar("_Item")
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 class Watched(NamedTuple):
@@ -28,6 +31,7 @@ class Watched(NamedTuple):
         steps: Its steps, ascending.
         values: Its numbers, float64.
         shown: Its name in sentences, if it is not that of the quantity and the module.
+        may_be_undefined: True if NaN or Inf among its numbers tells of none in the model.
     """
 
     module: str
@@ -38,6 +42,7 @@ class Watched(NamedTuple):
     steps: Steps
     values: Values
     shown: str = ""
+    may_be_undefined: bool = False
 
     @staticmethod
     def made(
@@ -46,21 +51,31 @@ class Watched(NamedTuple):
         """A series, sorted by step; of several numbers at one step the last.
 
         Sizes of steps since the previous due one become sizes of one step, as schedules differ.
+
+        Args:
+            name: Its module and its quantity.
+            facts: Its direction, its rule of health as runs store it, and its unit.
+            steps: Its steps.
+            values: Its numbers.
         """
+        direction, stored, unit = facts
+        health = from_stored(stored)
         if not (steps[1:] > steps[:-1]).all():
             order = np.argsort(steps, kind="stable")
             steps, values = steps[order], values[order]
             is_last = np.append(np.diff(steps) > 0, True)
             steps, values = steps[is_last], values[is_last]
-        if facts[1] == "step_size" and len(steps) > 1:
+        if health == "step_size" and len(steps) > 1:
             gaps = np.diff(steps)
             values = values / np.append(gaps[:1], gaps)
-        return Watched(*name, *facts, steps, values)
+        made = Watched(*name, direction, health, unit, steps, values)
+        return made._replace(may_be_undefined=may_be_undefined(unit, stored))
 
     @property
     def title(self) -> str:
         """Its name in sentences."""
-        return self.shown or f"{self.quantity} of {self.module!r}"
+        of = f" of {self.module!r}" if self.module else ""
+        return self.shown or f"{self.quantity}{of}"
 
     @property
     def is_bad(self) -> NDArray[np.bool_]:
@@ -68,7 +83,7 @@ class Watched(NamedTuple):
 
         A ratio may be infinite, as a condition number is, or without a value, of zero by zero.
         """
-        if may_be_undefined(self.unit):
+        if self.may_be_undefined:
             return np.zeros(len(self.values), bool)
         bad = ~np.isfinite(self.values)
         return bad | (self.values > 0) if self.health == "counts_non_finite" else bad
@@ -102,6 +117,11 @@ class Watched(NamedTuple):
         """The module's name without its numbers: that of its siblings, too."""
         return role_of(self.module)
 
+    @property
+    def is_of_any_role(self) -> bool:
+        """True for a name that ends in a number alone, such as "0": it tells no role."""
+        return self.role.rpartition(".")[2] == "*"
+
 
 def at_common_steps(series: Sequence[Watched]) -> list[Watched]:
     """Several series at the steps that all of them have."""
@@ -110,6 +130,27 @@ def at_common_steps(series: Sequence[Watched]) -> list[Watched]:
         return [*series]
     common = functools.reduce(np.intersect1d, (one.steps for one in series))
     return [one.at(np.isin(one.steps, common)) for one in series]
+
+
+def over(one: Watched, other: Watched) -> Watched:
+    """One size over another, at the steps that both have: of nothing, a factor says nothing."""
+    one, other = at_common_steps([one, other])
+    known = (one.values != 0) & (other.values != 0)
+    values = np.abs(one.values[known] / other.values[known])
+    return one._replace(steps=one.steps[known], values=values)
+
+
+def in_roles(series: Iterable[Watched]) -> Iterable[list[Watched]]:
+    """The series of modules that have one role, of each role."""
+    return grouped(series, lambda one: one.role).values()
+
+
+def grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
+    """Items by what they have in common, in the order in which each key came first."""
+    found: dict[_Key, list[_Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
 
 
 @functools.lru_cache(maxsize=1 << 14)

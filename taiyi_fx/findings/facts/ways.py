@@ -7,6 +7,7 @@ from typing import Any
 
 from taiyi_fx.findings.facts.autograd import (
     Uses,
+    all_before,
     axis_of,
     makers_of,
     name_of,
@@ -32,12 +33,8 @@ def reached_by(uses: Uses, parameters: Mapping[int, str]) -> frozenset[str]:
     """
     ends = [node for node in uses.nodes if name_of(node) in _CHOICES]
     start = ends if len(ends) == 1 else uses.nodes[:1]
-    every, seen = [*start], {id(node) for node in start}
-    for node in every:  # which grows on the way
-        new = [other for other in makers_of(node) if id(other) not in seen]
-        every += new
-        seen |= {id(other) for other in new}
-    names = (parameters.get(id(getattr(node, "variable", None)), "") for node in every)
+    leaves = (getattr(node, "variable", None) for node in all_before(start))
+    names = (parameters.get(id(leaf), "") for leaf in leaves)
     return frozenset(name for name in names if name)
 
 

@@ -174,6 +174,9 @@ def _check_leaf(writer: GraphWriter, module: nn.Module) -> None:
         if not is_torchs(inside) or any(map(_is_users, vars(inside).values())):
             raise Refused(f"{type(inside).__name__} runs code that is not torch's")
         plain_forward(writer, inside)
+        if (in_place := vars(inside).get("inplace")) is not None:
+            # Passes ask for it, as readings must not move behind a change in place.
+            writer.guards.require(writer.name_of(inside), "inplace", in_place)
         if inside._modules:
             children(writer, inside)
 

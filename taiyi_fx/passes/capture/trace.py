@@ -23,6 +23,7 @@ from taiyi_fx.passes.module_tree import (
     named_modules,
     names_in,
 )
+from taiyi_fx.passes.stack_limit import narrow, widen
 
 # Names that generated code uses itself, which a parameter of the same name would hide.
 _TAKEN_NAMES = frozenset(
@@ -39,7 +40,11 @@ def trace(model: nn.Module, targets: TraceTargets) -> Capture:
     """
     capture = Capture()
     parts = _Parts(model, targets, capture)
-    parts.trace("")
+    widen()
+    try:
+        parts.trace("")
+    finally:
+        narrow()
     add_sites_in_python(capture, parts.modules, targets.functions)
     return capture
 

@@ -60,12 +60,13 @@ class Observer:
 
     Attributes:
         flow: The findings. If following the calls fails, it says why, and the forward goes on.
+        names: The names of the model's modules.
         thread: The thread whose calls are followed; 0 when the forward has ended.
     """
 
     def __init__(self, root: nn.Module, python: Collection[str]) -> None:
         self.flow = Flow()
-        self._names = names_in(root)
+        self.names = names_in(root)
         self._python = python
         self._frame: Frame | None = None
         self._scope: Scope = ()
@@ -175,7 +176,7 @@ class Observer:
         return followed
 
     def _at(self, module: nn.Module, forward: Forward) -> Forward:
-        name = self._names[module]
+        name = self.names[module]
         return lambda *args, **kwargs: self.around(name, forward, args, kwargs)
 
     def _count(self, name: str) -> tuple[str, int]:
@@ -213,7 +214,7 @@ class Observer:
         """Overrides the forward of every module below the root while the body runs."""
         observed = [
             ObservedForward(module, name, self)
-            for module, name in self._names.items()
+            for module, name in self.names.items()
             if name and not isinstance(module, torch.jit.ScriptModule)
         ]
         for override in observed:
@@ -242,8 +243,13 @@ class ObservedForward(ForwardOverride):
         self.name = name
         self.observer = observer
 
+    def is_given_to(self, module: nn.Module) -> bool:
+        """True if the module is one of the model's own."""
+        return module in self.observer.names
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The forward that stood here before, followed in the thread of the model's."""
+        forward = self.forward_of_caller()
         if self.observer.thread != get_ident():
-            return self.forward_of_caller()(*args, **kwargs)
-        return self.observer.around(self.name, self.original_forward(), args, kwargs)
+            return forward(*args, **kwargs)
+        return self.observer.around(self.name, forward, args, kwargs)

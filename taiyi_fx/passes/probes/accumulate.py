@@ -84,7 +84,7 @@ def fold_spans(groups: tuple[SlotGroup, ...], last: tuple[int, ...], result: Any
                 first, slot.first = slot.first, None
                 if slot.reading.site.port == "backward":
                     take = functools.partial(_fold_state, slot)
-                    slot.leave(reduction.watch(first, ended, result, take) or NO_BACKWARD)
+                    slot.note_reason(reduction.watch(first, ended, result, take) or NO_BACKWARD)
                 else:
                     _fold_state(slot, reduction.measure_span(first, ended, result))
             except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
@@ -111,11 +111,11 @@ def fail_all(groups: tuple[SlotGroup, ...], error: Exception) -> None:
         fail(slots, error)
 
 
-def leave(groups: tuple[SlotGroup, ...], reason: str) -> None:
+def note_reason(groups: tuple[SlotGroup, ...], reason: str) -> None:
     """Records in slots why some readings may have no value."""
     for _, slots in groups:
         for slot in slots:
-            slot.leave(reason)
+            slot.note_reason(reason)
 
 
 def part_of(x: Tensor, reduction: Any, slots: tuple[Slot, ...]) -> Tensor | None:

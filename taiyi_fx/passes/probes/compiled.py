@@ -18,7 +18,7 @@ from taiyi_fx.passes.probes.compiling import CHECKPOINT, body_under_way, constan
 from taiyi_fx.passes.probes.eager_taps import PARAMETER
 from taiyi_fx.passes.probes.in_graph import (
     apart,
-    leave,
+    left_together,
     merged,
     one_of,
     read,
@@ -291,7 +291,7 @@ def end_forward(board: Board) -> None:
     # the code around the model is compiled with it, several forwards.
     earlier = _left_earlier(trace)
     before_it = getattr(board, earlier) if earlier and not is_within else []
-    left = [*before_it, *leave(parts, carriers, trace, len(before_it))]
+    left = [*before_it, *left_together(parts, carriers, trace, len(before_it))]
     setattr(board, f"{trace}_parts", None)
     place = _place_left(key, trace)
     if is_within:

@@ -12,7 +12,7 @@ from torch.nn import Parameter
 from torch.utils.hooks import RemovableHandle
 
 from taiyi_fx.passes.ir import State
-from taiyi_fx.passes.probes.accumulate import SlotGroup, leave
+from taiyi_fx.passes.probes.accumulate import SlotGroup, note_reason
 from taiyi_fx.passes.probes.edited import has_edit, hook_first
 from taiyi_fx.passes.probes.gradient_hook import fold_gradient
 from taiyi_fx.passes.structure import alias_of, replace_tensor
@@ -27,11 +27,11 @@ NOT_REACHED_OF_VIEW = "no gradient reached it, or it is a view that was changed 
 def expects_gradient(tensor: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
     """True if a gradient can reach a tensor; if not, the slots get the reason."""
     if isinstance(tensor, Parameter):
-        leave(groups, PARAMETER)
+        note_reason(groups, PARAMETER)
     elif not torch.is_grad_enabled():
-        leave(groups, "the module was called under torch.no_grad()")
+        note_reason(groups, "the module was called under torch.no_grad()")
     elif not tensor.requires_grad:
-        leave(groups, "the tensor there does not require a gradient")
+        note_reason(groups, "the tensor there does not require a gradient")
     else:
         return True
     return False

@@ -289,7 +289,7 @@ class CompiledEdit(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, edit: GradientEdit) -> Tensor:
         """``x``, as memory of its own."""
         ctx.edit = edit
-        return same(x)
+        return own_copy(x)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
@@ -300,7 +300,7 @@ class CompiledEdit(torch.autograd.Function):
 
 
 @one_operation
-def same(x: Tensor) -> Tensor:
+def own_copy(x: Tensor) -> Tensor:
     """A copy of a Function's input for it to return, with memory of its own.
 
     With ``detach``, AOTAutograd mixes up outputs that share memory: their gradients would go past

@@ -30,7 +30,7 @@ from torch.autograd.graph import Node
 
 from taiyi_fx.passes.freed import FREED, LOW, address_of, is_freed
 from taiyi_fx.passes.ir import fast_path
-from taiyi_fx.passes.probes.accumulate import SlotGroup, fail, fail_all, fold, leave
+from taiyi_fx.passes.probes.accumulate import SlotGroup, fail, fail_all, fold, note_reason
 from taiyi_fx.passes.probes.measured import Alike, Arrangement, Measured, arrange
 from taiyi_fx.passes.probes.modes import unseen
 from taiyi_fx.passes.probes.retained import Retained, keeps_graph
@@ -105,11 +105,11 @@ class Held:
             return False
         if stays and x._is_view() and x.untyped_storage().nbytes() > _LARGEST:
             return False
-        if x.is_inference():  # which has no version
-            return False
         # Its autograd graph, which may hold much more than a megabyte, is not held with it.
         held = x.detach() if x.requires_grad else x
         held = held if stays else held.clone()
+        if held.is_inference():  # as each copy under `torch.inference_mode`: it has no version
+            return False
         self.tensors.append(held)
         self.versions.append(held._version)
         self.groups.append(groups)
@@ -366,7 +366,7 @@ def _are_batches_here() -> bool:
 def is_batch(g: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
     """True if a gradient is a batch of several, which cannot be reduced; slots get the reason."""
     if is_functorch_wrapped_tensor(g) or is_legacy_batchedtensor(g):
-        leave(groups, "gradients were taken as a batch (is_grads_batched, vectorize or vmap)")
+        note_reason(groups, "gradients were taken as a batch (is_grads_batched, vectorize or vmap)")
         return True
     return False
 

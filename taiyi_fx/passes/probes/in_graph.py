@@ -31,7 +31,7 @@ from taiyi_fx.passes.ir import State, has_fixed_shape
 from taiyi_fx.passes.probes.accumulate import SlotGroup, like_part_of, part_of
 from taiyi_fx.passes.probes.compiling import for_compiled_code, one_operation
 from taiyi_fx.passes.probes.eager_taps import WithInput
-from taiyi_fx.passes.probes.edited import same
+from taiyi_fx.passes.probes.edited import own_copy
 from taiyi_fx.passes.probes.gradient_hook import fold_gradient, give_one_of
 from taiyi_fx.passes.probes.packing import is_left_open, kinds_of, pack, size_of
 from taiyi_fx.passes.probes.traces import READERS, TRACES, Entry, Part, Reader, Trace
@@ -149,11 +149,13 @@ def _give_rooms(trace: Trace, reader: Reader, y: Tensor, x: Tensor | None, index
 @one_operation
 def apart(y: Tensor) -> Tensor:
     """A tensor that nothing else refers to; for a view, a copy with memory of its own."""
-    return same(y) if y._is_view() else y
+    return own_copy(y) if y._is_view() else y
 
 
 @one_operation
-def leave(parts: list[Part], carriers: list[Tensor], trace: str, behind: int) -> list[Tensor]:
+def left_together(
+    parts: list[Part], carriers: list[Tensor], trace: str, behind: int
+) -> list[Tensor]:
     """All statistics of values, in as few tensors as possible.
 
     Args:
@@ -224,11 +226,7 @@ class _Box:
     def take(self, reader: Reader, entries: Sequence[Entry], x: Tensor | None, g: Tensor) -> None:
         """Measures a gradient."""
         g = g.detach()
-        if g.is_contiguous():
-            # The compiler assumes these strides, but the gradient from dropout, for one, may have
-            # others, and a view would fail. This makes it true; inductor removes it again.
-            g = g.clone(memory_format=torch.contiguous_format)
-        found = _states(self.trace, reader, g, x, only=entries)
+        found = _states(self.trace, reader, _with_sure_strides(g), x, only=entries)
         for entry, state in found.items():
             if self.trace.kinds[entry] != self.trace.rooms[entry].kinds:
                 self.trace.refuse(entry, ValueError(_OTHER_LAYOUT))
@@ -319,8 +317,14 @@ def _groups(reader: Reader, entries: Sequence[Entry], x: Tensor | None) -> tuple
 def _read(tensors: list[Tensor], trace: Trace, readers: Sequence[str]) -> list[Tensor]:
     states: dict[Entry, State] = {}
     for x, key in zip(tensors, readers, strict=True):
-        states |= _states(trace, READERS[key], x.detach(), None)
+        states |= _states(trace, READERS[key], _with_sure_strides(x.detach()), None)
     return trace.packed(states, tensors[0].device)
+
+
+def _with_sure_strides(x: Tensor) -> Tensor:
+    # The compiler assumes strides that gradients of a dropout or values of MaxUnpool2d, for two, do
+    # not have, and a view would fail. A copy has them; inductor removes it again.
+    return x.clone(memory_format=torch.contiguous_format) if x.is_contiguous() else x
 
 
 def _states(

@@ -17,8 +17,8 @@ from taiyi_fx.passes.probes.accumulate import (
     fold,
     fold_call,
     fold_spans,
-    leave,
     marks_of,
+    note_reason,
 )
 from taiyi_fx.passes.probes.board import Board
 from taiyi_fx.passes.probes.compiled import Aliasing, Steps, What
@@ -242,7 +242,7 @@ class Probe:
         if node is None and not expects_gradient(tensor, groups):
             return value
         is_view = made._is_view()
-        leave(groups, NOT_REACHED_OF_VIEW if is_view else NOT_REACHED)
+        note_reason(groups, NOT_REACHED_OF_VIEW if is_view else NOT_REACHED)
         # A view that is changed in place gets another node, but a Function before it stays. Other
         # hooks on the tensor would run before one on the node.
         may_leave = is_view and self.is_fresh and not (self.stays and self.is_inside)
@@ -357,7 +357,7 @@ def _holding(
             type(value) is Tensor
             and value.dtype is torch.float32
             and value.is_cpu
-            and not (value._is_view() or value.is_inference())
+            and not value._is_view()
             and len(tensors) < MOST
         ):
             try:
@@ -365,6 +365,9 @@ def _holding(
                 held = held if stays else held.clone()
             except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
                 fail_all(groups, error)
+                return
+            if held.is_inference():
+                general(value)
                 return
             hold_version(held._version)
             hold_groups(groups)

@@ -109,7 +109,7 @@ class Slot:
         self.failure, self.found = without_frames(error), None
         self._touched[self.key] = self
 
-    def leave(self, note: str) -> None:
+    def note_reason(self, note: str) -> None:
         """Records why the slot may stay empty."""
         self.note = note
         self._touched[self.key] = self

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import State
-from taiyi_fx.passes.probes.accumulate import CLOCK, SlotGroup, fail, leave
+from taiyi_fx.passes.probes.accumulate import CLOCK, SlotGroup, fail, note_reason
 from taiyi_fx.passes.probes.held import NOT_REACHED, Held
 from taiyi_fx.passes.probes.measured import Alike, Measured
 from taiyi_fx.passes.probes.packing import (
@@ -267,7 +267,7 @@ class Trace:
     def unpack(self, parts: list[Part] | None, left: list[Tensor] | None) -> None:
         """Folds the results of a forward."""
         for reader, why in self.notes.items():
-            leave(READERS[reader].groups, why)
+            note_reason(READERS[reader].groups, why)
         self.has_run = True
         if parts is None:
             if self._of_values is None or self._of_values[0] is not self.values:

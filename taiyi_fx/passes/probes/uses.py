@@ -16,7 +16,7 @@ from torch._C._autograd import _get_sequence_nr
 from torch.autograd.graph import Node
 
 from taiyi_fx.passes.module_tree import modules_of
-from taiyi_fx.passes.probes.accumulate import SlotGroup, fail_all, leave
+from taiyi_fx.passes.probes.accumulate import SlotGroup, fail_all, note_reason
 from taiyi_fx.passes.probes.eager_taps import expects_gradient, tap
 from taiyi_fx.passes.probes.gradient_hook import fold_gradient
 from taiyi_fx.passes.probes.held import NOT_REACHED, is_batch
@@ -73,7 +73,7 @@ def begin_uses(x: Tensor, value: Any, groups: tuple[SlotGroup, ...]) -> None:
     node = x.grad_fn if torch.is_grad_enabled() else None
     if node is None and not expects_gradient(x, groups):
         return
-    leave(groups, NOT_REACHED)
+    note_reason(groups, NOT_REACHED)
     groups[0][1][0].begun = Begun(x, node, value)
 
 

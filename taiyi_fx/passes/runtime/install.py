@@ -76,7 +76,7 @@ class Installation:
         self._counters: tuple[Calls, ...] = ()
         self._frames: list[ForwardOverride] = []
         self._root: list[ForwardOverride] = [self.dispatchers[""]]
-        self._compiled = [*self._root]
+        self._compiled_overrides = [*self._root]
         self._is_put = self._stays = self._leaves_regions = False
         self._in_regions = _in_regions(self._modules.values())
         self.overrides: list[ForwardOverride] = []
@@ -150,7 +150,7 @@ class Installation:
 
     def _choose(self) -> None:
         """Chooses the overrides for the due readings."""
-        for override in self._compiled:
+        for override in self._compiled_overrides:
             override.take_own_code(self.run.due_key)
         if self.run.due not in self._chosen:
             self._chosen[self.run.due] = self._found()
@@ -177,7 +177,7 @@ class Installation:
 
         Where the model's graph calls all of them, those of parts only once its Python runs.
         """
-        are_compiled = len(self._compiled) > len(self._root)  # parts, one by one
+        are_compiled = len(self._compiled_overrides) > len(self._root)  # parts, one by one
         self._leaves_regions = is_compiled or are_compiled or self._stays
         for calls in self._counters:
             calls.count = 0
@@ -272,7 +272,7 @@ class Installation:
         self._frames = [
             Dispatcher(m, self.run, self.table.board) for m in compiled if m not in every
         ]
-        self._compiled += [*self._frames, *(every[m] for m in compiled if m in every)]
+        self._compiled_overrides += [*self._frames, *(every[m] for m in compiled if m in every)]
         self._chosen.clear()
         self._choose()
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from taiyi_fx.passes.flow.observer import Observer
 
 _NOTHING_DUE = "due0"
+_FORWARDS = 1024
+"""The most forwards of a step whose backwards are still to come; each holds its activations."""
 is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # not there in torch 2.6
 
 
@@ -46,8 +49,8 @@ class Run:
         due_key: A name for each set of due readings: a string is a constant to compiled code, where
             it would make a variable of a number that changes.
         observer: Follows the forward under way, or None.
-        made: The numbers of autograd's nodes that forwards of this step made, where backward may
-            have to apply edits again.
+        made: The numbers of autograd's nodes that the latest forwards of this step made, where
+            backward may have to apply edits again.
     """
 
     def __init__(self, record_eval: bool) -> None:
@@ -58,7 +61,7 @@ class Run:
         self.due: Due = frozenset()
         self.due_key = _NOTHING_DUE
         self.observer: Observer | None = None
-        self.made: list[range] = []
+        self.made: deque[range] = deque(maxlen=_FORWARDS)
         self._keys = {self.due: self.due_key}
         self._within: tuple[Callable[[], Any] | None, dict[Calls, int]] = None, {}
 

@@ -22,8 +22,8 @@ from taiyi_fx.passes.probes.compiled import end_forward
 from taiyi_fx.passes.probes.compiling import constant_when_compiled, stays_python
 from taiyi_fx.passes.probes.modes import modes_off, unseen
 from taiyi_fx.passes.runtime.install import INSTALLATIONS, Installation
-from taiyi_fx.passes.runtime.stack_limit import narrow, widen
 from taiyi_fx.passes.runtime.step_threads import StepThreads
+from taiyi_fx.passes.stack_limit import narrow, widen
 
 Forward = Callable[..., Any]
 
@@ -91,7 +91,7 @@ class Session:
         if run.inside and (is_compiling or run.thread == get_ident()):
             return forward(*args, **kwargs)
         if is_compiling:
-            return self._compiled(forward, args, kwargs)
+            return self._within_compiled(forward, args, kwargs)
         compiler = set_eval_frame(None)  # our frames are not to be compiled, but the model's are
         if compiler is None:
             if self.witness is not None:
@@ -102,7 +102,7 @@ class Session:
         self._compiler = compiler
         try:
             self.is_observing = False  # compiled code cannot be followed
-            called = functools.partial(_compiled, compiler, forward)
+            called = functools.partial(_run_compiled, compiler, forward)
             return self._witnessed(called, args, kwargs, True)
         finally:
             set_eval_frame(compiler)
@@ -175,7 +175,9 @@ class Session:
     def unread_compiled(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The same by the compiled code of the last call that ran any."""
         with self.unread_by(None):
-            called = functools.partial(_compiled, self._compiler, self.installation.root.__call__)
+            called = functools.partial(
+                _run_compiled, self._compiler, self.installation.root.__call__
+            )
             return self._witnessed(called, args, kwargs, self._compiler is not None)
 
     @contextmanager
@@ -310,12 +312,14 @@ class Session:
             if board.traces:
                 with modes_off():
                     board.take_left()
-        if self.installation.is_always:
-            self.run.made.append(range(self._first, _get_sequence_nr()))
+        if self.installation.is_always and (made := range(self._first, _get_sequence_nr())):
+            self.run.made.append(made)
         self.run.end()
         self.installation.take_off()
 
-    def _compiled(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _within_compiled(
+        self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         run = self.run
         mode = run.mode_of(self.installation.root)
         if mode is None and not self.installation.is_always:
@@ -359,7 +363,7 @@ def _has_hooks(module: nn.Module) -> bool:
     return any(map(bool, (*hooks, module._backward_hooks, module._backward_pre_hooks)))
 
 
-def _compiled(compiler: Any, forward: Forward, *args: Any, **kwargs: Any) -> Any:
+def _run_compiled(compiler: Any, forward: Forward, *args: Any, **kwargs: Any) -> Any:
     """The output of a forward for which torch.compile is switched on again."""
     set_eval_frame(compiler)
     try:
@@ -369,7 +373,7 @@ def _compiled(compiler: Any, forward: Forward, *args: Any, **kwargs: Any) -> Any
 
 
 stays_python(Session.__call__)
-stays_python(_compiled)
+stays_python(_run_compiled)
 
 
 @constant_when_compiled

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from torch import fx
 
+from taiyi_fx.passes.override import entry_of
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.own_passes import Check, named_marks
 from taiyi_fx.passes.rewrite.pipeline import probe_graph
@@ -15,9 +17,12 @@ if TYPE_CHECKING:
     from taiyi_fx.passes.runtime.guarded_graph import GuardedGraph
     from taiyi_fx.passes.runtime.install import Installation
 
+_NO_GRAPH = "the model did not become one graph, or has changed since, and what is Python has none"
+_ASK = "print(taiyi_fx.capture_of(model)) says why"
+
 
 class ShownGraph:
-    """The forward in the model's mode as a graph; one call of its Python, if it has no graph.
+    """The forward in the model's mode as a graph; one call of its Python, if that is no graph now.
 
     In it `enter` and `leave` mark the places of probes: they return their input. It is a copy, so
     that an unfinished edit runs nowhere; `recompile` puts it to use. Where the model's code depends
@@ -39,15 +44,23 @@ class ShownGraph:
     @property
     def graph(self) -> fx.Graph:
         """The graph."""
-        return self._graph_of(self._at(self._installation.root.training))
+        return self._graph_of(self._present(self._installation.root.training))
 
     @graph.setter
     def graph(self, graph: fx.Graph) -> None:
         self._set(self._installation.root.training, graph)
 
     def written(self) -> fx.GraphModule:
-        """The model as a graph module without marks, which needs torch alone to run."""
-        shown, root = self.graph, self._installation.root
+        """The model as a graph module without marks, which needs torch alone to run.
+
+        Raises:
+            TypeError: The model is not one graph.
+        """
+        root = self._installation.root
+        captured = self._present(root.training)
+        if captured is None:
+            raise TypeError(f"{_NO_GRAPH} to write: {_ASK}")
+        shown = self._graph_of(captured)
         bare = probe_graph(shown, Context(root, self._installation.table, None))
         return fx.GraphModule(root, bare)
 
@@ -68,17 +81,22 @@ class ShownGraph:
             self._recompile(training)
 
     def _recompile(self, training: bool) -> None:
-        captured = self._at(training)
+        captured = self._present(training)
         shown = self._graph_of(captured)
         if captured is None:
-            raise TypeError(
-                "the model did not become one graph, and what stayed Python has none to edit: "
-                "print(taiyi_fx.capture_of(model)) says why"
-            )
+            raise TypeError(f"{_NO_GRAPH} to edit: {_ASK}")
         shown.lint()
         self._checks[captured](shown)
         self._edits[training or not captured.follows_mode] = graph = copy.deepcopy(shown)
         self._installation.rewrite_root(captured, graph)
+
+    def _present(self, training: bool) -> GuardedGraph | None:
+        """The graph of a mode, if the model still computes that; an edited one always stands."""
+        found, root = self._at(training), self._installation.root
+        if found is None or found.is_edited or training is not root.training:
+            return found
+        is_wrapped = entry_of(root) is not None
+        return None if is_wrapped or not found.guards_pass() else found
 
     def _at(self, training: bool) -> GuardedGraph | None:
         """The captured graph of a mode; that of evaluation is captured at first use."""
@@ -101,13 +119,16 @@ class ShownGraph:
         self._shown[captured] = graph
 
 
-def python_forward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The stand-in, in a printed graph, for a forward that stayed Python."""
-    raise RuntimeError("this graph shows a forward that stayed Python; call the module instead")
+def python_forward(call: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+    """The forward of a model that stayed Python; an interpreter gives ``**kwargs`` no names."""
+    return call(*args, **dict(kwargs))
 
 
 def _of_python() -> fx.Graph:
+    # It names the model, as other graphs name its parts, and holds none: a pickle of it has no
+    # weights, and a copy of a graph module has its own.
     graph = fx.Graph()
     args, kwargs = graph.placeholder("*args"), graph.placeholder("**kwargs")
-    graph.output(graph.call_function(python_forward, (args, kwargs)))
+    call = graph.create_node("get_attr", "__call__")
+    graph.output(graph.call_function(python_forward, (call, args, kwargs)))
     return graph

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from taiyi_fx.passes.ir import Mode, reads_product
-from taiyi_fx.passes.probes.accumulate import SlotGroup, fail_all, fold_call, leave
+from taiyi_fx.passes.probes.accumulate import SlotGroup, fail_all, fold_call, note_reason
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.structure import Call
 from taiyi_fx.passes.weighted import (
@@ -50,7 +50,7 @@ class WeightsUnderWay:
     def await_product(self, made: Any, call: Call, groups: tuple[SlotGroup, ...]) -> None:
         """Follows the result of a call, for slots."""
         if groups and isinstance(made, Tensor):
-            leave(groups, NOT_ONE)
+            note_reason(groups, NOT_ONE)
             self._held.append((made, Weights(), _Awaited(call, groups)))
 
     def pass_on(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], made: Any) -> None:

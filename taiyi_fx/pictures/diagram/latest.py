@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from taiyi_fx.findings import Finding
 from taiyi_fx.outline import SIDES, Outline
 from taiyi_fx.pictures.report.states import state_of
+from taiyi_fx.quantities.health import may_be_undefined
 from taiyi_fx.records.record import Record, Series, Value
 
 if TYPE_CHECKING:
@@ -155,4 +156,5 @@ def _series(values: Sequence[Value], health: str, unit: str) -> Latest:
     last = values[-1]
     if not isinstance(last, (float, int)):
         return Latest(" × ".join(map(str, last.shape)) or "a tensor")
-    return Latest(number(last), *state_of(numbers, health, unit))
+    is_defined = not (math.isnan(last) and may_be_undefined(unit, health))
+    return Latest(number(last) if is_defined else "-", *state_of(numbers, health, unit))

@@ -26,6 +26,7 @@ from taiyi_fx.pictures.diagram.interactive import page
 from taiyi_fx.pictures.diagram.latest import LatestValues, flagged, latest_values
 from taiyi_fx.pictures.diagram.svg import enlarged, finished
 from taiyi_fx.pictures.report.header import Graph
+from taiyi_fx.quantities.health import to_stored
 
 Direction = Literal["TB", "LR", "BT", "RL"]
 
@@ -175,7 +176,10 @@ def diagram(
         raise ValueError(f"direction is one of {known}, not {direction!r}")
     made = _outline(instrumented, example_inputs)
     monitor = monitor_of(instrumented)
-    health = {s.label: s.quantity.health for s in monitor.subscriptions}
+    health = {
+        s.label: to_stored(s.quantity.health, s.quantity.unit, undefined=s.quantity.undefined)
+        for s in monitor.subscriptions
+    }
     units = {s.label: s.quantity.unit for s in monitor.subscriptions}
     read = latest_values(made, monitor.records, health, units) if values else {}
     found = monitor.findings if values else []

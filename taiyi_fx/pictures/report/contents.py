@@ -13,7 +13,7 @@ from taiyi_fx.pictures.report.chunks import (
     tensors_chunk,
     width_for,
 )
-from taiyi_fx.pictures.report.finding_entries import findings_in
+from taiyi_fx.pictures.report.finding_entries import seen_in
 from taiyi_fx.pictures.report.gathered import Gathered, Group
 from taiyi_fx.pictures.report.header import numbers_entries, run_entry, tensors_entry
 from taiyi_fx.pictures.report.readout import Described, Readout
@@ -78,7 +78,7 @@ def contents(name: str, readout: Readout, first: int = 0, share: int = 1) -> Con
         chunks.append(tensors_chunk(entry, readout.tensors(i, steps), one.unit))
     entries = [chunk.entry for chunk in chunks]
     left_out = len(shapes) - len(kept)
-    entry = run_entry(name, about, series, entries, left_out, findings_in(gathered, about))
+    entry = run_entry(name, about, series, entries, left_out, seen_in(gathered, about))
     return Contents(entry, chunks, about.outline)
 
 

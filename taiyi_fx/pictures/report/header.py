@@ -9,11 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taiyi_fx.findings import Finding
+from taiyi_fx.findings.facts.undefined import Counted, are_undefined
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.view import opened
 from taiyi_fx.pictures.report.downsample import Numbers
-from taiyi_fx.pictures.report.finding_entries import finding_entry, flagged
+from taiyi_fx.pictures.report.finding_entries import (
+    Seen,
+    changed_entries,
+    finding_entry,
+    flagged,
+)
 from taiyi_fx.pictures.report.readout import About, Described
 from taiyi_fx.pictures.report.states import state_of
 from taiyi_fx.records.json_number import json_number
@@ -88,7 +93,7 @@ def run_entry(
     series: Sequence[dict[str, Any]],
     chunks: Sequence[dict[str, Any]],
     tensors_left_out: int,
-    findings: Sequence[Finding] = (),
+    seen: Seen = Seen(),  # noqa: B008 - it is frozen
 ) -> dict[str, Any]:
     """A run's part of the header.
 
@@ -98,7 +103,7 @@ def run_entry(
         series: Entries from `numbers_entries` and `tensors_entry`.
         chunks: The entries of their chunks.
         tensors_left_out: The number of series of tensors that are not shown.
-        findings: The faults in its numbers, most urgent first.
+        seen: What its numbers show.
     """
     # If there are too many, harmless ones are left out first.
     ranked = sorted(about.events, key=lambda event: (event.kind == "overflow", event.step))
@@ -111,10 +116,18 @@ def run_entry(
         "epochs": [list(epoch) for epoch in about.epochs],
         "events": [event._asdict() for event in events],
         "left_out": {"tensors": tensors_left_out, "events": len(ranked) - len(events)},
-        "findings": [finding_entry(found) for found in findings],
-        "series": flagged(series, findings),
+        "findings": [finding_entry(found, seen.telling, about.outline) for found in seen.findings],
+        "changed": changed_entries(seen.telling),
+        "series": _with_undefined(flagged(series, seen)),
         "chunks": list(chunks),
     }
+
+
+def _with_undefined(series: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Entries that say whether their NaN are numbers that nothing defines."""
+    counted = [Counted(*(one[name] for name in Counted._fields)) for one in series]
+    found = are_undefined(counted)
+    return [{**one, "undefined": found} for one, found in zip(series, found, strict=True)]
 
 
 def numbers_entries(

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from taiyi_fx.findings import Finding
 from taiyi_fx.outline.items import Outline
 from taiyi_fx.pictures.report.chunks import Chunk, numbers_chunk, tensors_chunk, width_for
 from taiyi_fx.pictures.report.contents import (
@@ -22,7 +21,7 @@ from taiyi_fx.pictures.report.contents import (
     kept_steps,
     named,
 )
-from taiyi_fx.pictures.report.finding_entries import findings_in
+from taiyi_fx.pictures.report.finding_entries import Seen, seen_in
 from taiyi_fx.pictures.report.gathered import Gathered, Group
 from taiyi_fx.pictures.report.header import (
     at_first,
@@ -67,7 +66,7 @@ class LiveRun:
         self._entries: dict[tuple[int, int, int], tuple[int, list[dict[str, Any]]]] = {}
         self._known: tuple[dict[str, Any], Outline | None] = ({**_NOTHING, "name": self.name}, None)
         self._thinning = 0, Thinning()
-        self._found: tuple[tuple[Any, ...], list[Finding]] = (), []
+        self._seen: tuple[tuple[Any, ...], Seen] = (), Seen()
         self._seconds = 0.0
 
     @property
@@ -138,7 +137,7 @@ class LiveRun:
             series.append(tensors_entry(self._gathered.series[i], steps, len(chunks)))
             chunks.append(self._entry_of_vectors(i, steps))
         left_out = len(shapes) - len(kept)
-        entry = run_entry(self.name, about, series, chunks, left_out, self._findings(about))
+        entry = run_entry(self.name, about, series, chunks, left_out, self._see(about))
         return entry, about.outline
 
     def _kept(
@@ -150,13 +149,13 @@ class LiveRun:
         choose = chooser(self._thinning[1], readout, self._gathered.series)
         return kept_steps(shapes, TENSORS_BUDGET, choose)
 
-    def _findings(self, about: About) -> list[Finding]:
+    def _see(self, about: About) -> Seen:
         """The findings, looked for again only if there are new numbers, or others were told."""
         size = sum(group.size for group in self._gathered.groups)
         known = self._gathered.generation, size, *(each[:2] for each in about.told)
-        if self._found[0] != known:
-            self._found = known, findings_in(self._gathered, about)
-        return self._found[1]
+        if self._seen[0] != known:
+            self._seen = known, seen_in(self._gathered, about)
+        return self._seen[1]
 
     @property
     def _groups(self) -> list[tuple[Gathered, Group]]:

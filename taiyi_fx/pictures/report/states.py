@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taiyi_fx.quantities.health import RULES, USUAL, Rule, may_be_undefined
+from taiyi_fx.quantities.health import RULES, USUAL, Rule, from_stored, may_be_undefined
 
 _FACTOR = 10
 _ENOUGH = 5
@@ -37,12 +37,12 @@ def state_of(values: ArrayLike, health: str = "", unit: str = "") -> State:
 
     Args:
         values: Its numbers in the order of their steps; there may be none.
-        health: The name of the rule. One that is not known adds nothing.
+        health: The name of the rule, as runs store it. One that is not known adds nothing.
         unit: The unit of the numbers. NaN counts for nothing where it may be zero by zero, as in a
             ratio.
     """
-    numbers, rule = np.asarray(values, np.float64), RULES.get(health, USUAL)
-    if may_be_undefined(unit):
+    numbers, rule = np.asarray(values, np.float64), RULES.get(from_stored(health), USUAL)
+    if may_be_undefined(unit, health):
         numbers = numbers[~np.isnan(numbers)]
     if not numbers.size:
         return State("ok")

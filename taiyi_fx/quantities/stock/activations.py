@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from taiyi_fx.quantities.declare import Elsewhere, NoValue, also_at, quantity
+from taiyi_fx.quantities.declare import Defined, Elsewhere, NoValue, also_at, quantity
 from taiyi_fx.quantities.places import input, output
 from taiyi_fx.reductions import FeatureNorms, FeatureNormsValue, MomentsValue, SampleNormsValue
 
@@ -35,14 +35,14 @@ def input_mean(moments: MomentsValue) -> Tensor:
     batched=True,
     moments=input.moments,
 )
-def input_std(moments: MomentsValue) -> Tensor:
+def input_std(moments: MomentsValue) -> Defined:
     """Standard deviation of the input over all elements, or per feature.
 
-    Unbiased; NaN for a single element (a single row).
+    Unbiased; a single element (a single row) has none.
 
     Formula: sqrt(sum (x - mean)^2 / (n - 1))
     """
-    return moments.std
+    return Defined(moments.std, moments.n > 1, "it takes at least two elements, or rows")
 
 
 @quantity("OutputNorm", accuracy="1e-5", health="lasting", batched=True, norms=output.sample_norms)

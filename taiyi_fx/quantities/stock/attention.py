@@ -43,7 +43,7 @@ def attention_logit_max(found: AttentionValue, *, reduce: Reduce = "all") -> Ten
 def attention_entropy(
     found: AttentionValue, *, reduce: Reduce = "all", normalized: bool = False
 ) -> dict[str, Tensor]:
-    """Mean entropy of the weights that a query gives to its keys.
+    """Mean entropy of the weights that a query gives to its keys: the mean of all heads' means.
 
     0 where each query looks at one key; ``normalized=True`` divides each query's by the logarithm
     of the number of its allowed keys, so that 1 is even attention; a single key counts as 0.
@@ -57,7 +57,7 @@ def attention_entropy(
 
 @quantity("AttentionSink", unit="share", accuracy="1e-5", found=weights)
 def attention_sink(found: AttentionValue, *, reduce: Reduce = "all") -> dict[str, Tensor]:
-    """Mean weight that a query gives to the first key.
+    """Mean weight that a query gives to the first key: the mean of all heads' means.
 
     With ``reduce="head"`` a vector over heads. Where batches are padded on the left, the first key
     of most samples is padding, whose weight is 0.
@@ -72,13 +72,16 @@ def attention_sink(found: AttentionValue, *, reduce: Reduce = "all") -> dict[str
 def attention_distance(found: AttentionValue, *, reduce: Reduce = "all") -> dict[str, Tensor]:
     """Mean distance from a query back to the keys that it gives weight to.
 
-    Of causal attention alone, by ``is_causal`` or by a mask: elsewhere there is no record. With a
-    cache, the last queries stand beside the last keys. With ``reduce="head"`` a vector over heads.
+    Of causal attention alone, by ``is_causal`` or by a mask: elsewhere there is no record, nor of a
+    single query that sees all keys without a mask. With a cache, the last queries stand beside the
+    last keys. The mean of all heads' means, with ``reduce="head"`` a vector over heads.
 
     Formula: mean over i of sum_j p_ij (i - j)
     """
     if found.ahead > 0:
-        raise NoValue("the attention is not causal: queries see keys that are later than they are")
+        raise NoValue(
+            "the attention is not causal: nothing keeps queries from keys that are later than they"
+        )
     return _mean(found, _DISTANCE, reduce)
 
 
@@ -88,7 +91,8 @@ def attention_ahead(found: AttentionValue, *, reduce: Reduce = "all") -> dict[st
 
     0 of causal attention, near a half of attention that sees all, and 1 where a mask is turned
     round. Of attention with as many keys as queries, or causal by ``is_causal``: elsewhere no query
-    has a place among the keys, and there is no record. With ``reduce="head"`` a vector over heads.
+    has a place among the keys, and there is no record. The mean of all heads' means, with
+    ``reduce="head"`` a vector over heads.
 
     Formula: mean over i of sum_{j > i} p_ij
     """
@@ -101,8 +105,9 @@ def attention_ahead(found: AttentionValue, *, reduce: Reduce = "all") -> dict[st
 def attention_allowed(found: AttentionValue, *, reduce: Reduce = "all") -> dict[str, Tensor]:
     """Mean share of keys that a query may see, by the mask and causality.
 
-    1 without a mask; of a mask of padding alone the share of keys that are none. With
-    ``reduce="head"`` a vector over heads; queries without an allowed key are left out.
+    1 without a mask; of a mask of padding alone the share of keys that are none. The mean of all
+    heads' means, with ``reduce="head"`` a vector over heads; queries without an allowed key are
+    left out, and heads without such a query.
 
     Formula: mean over i of (allowed keys of i) / (all keys)
     """
@@ -138,10 +143,8 @@ def _check(found: AttentionValue) -> None:
 def _mean(found: AttentionValue, which: int, reduce: Reduce) -> dict[str, Tensor]:
     """The mean over queries, and its standard error where only some of them were read."""
     _check(found)
-    total, error = found.totals[which], found.errors[which]
-    if reduce == "head":
-        value = total / found.n
-    else:
-        # At most the mean of the heads' errors, whatever their correlation.
-        value, error = total.sum() / found.n.sum(), error.mean()
+    value, error = found.totals[which] / found.n, found.errors[which]
+    if reduce == "all":
+        # The error is at most the mean of the heads' errors, whatever their correlation.
+        value, error = (x[found.n > 0].mean() for x in (value, error))
     return {"": value, "error": error} if found.is_sampled else {"": value}

@@ -46,6 +46,7 @@ def mean_tid(
     Formula: mean_t ||mu_t - mu||_2 / (||sigma||_2 + 1e-8)
     Source: arXiv 2210.05153
     """
+    mean, var = mean.to(batches.mean.dtype), var.to(batches.mean.dtype)
     difference = batches.mean - mean
     if variant == "paper":
         return (difference.abs() / batches.std).mean()
@@ -75,7 +76,7 @@ def var_tid(
     Formula: mean_t ||sigma_t - sigma||_2 / (||sigma||_2 + 1e-8)
     Source: arXiv 2210.05153
     """
-    sigma = var.sqrt()
+    sigma = var.to(batches.std.dtype).sqrt()
     difference = batches.std - sigma
     if variant == "paper":
         return (difference.abs() / batches.std).mean()

@@ -19,7 +19,8 @@ def router_load(found: RoutingValue) -> dict[str, Tensor]:
     """Share of all choices that each expert gets: a vector that adds up to 1.
 
     Of a router: a module that returns its choices, as those of transformers do, or logits or
-    probabilities of the experts, such as a Linear, whose ``k`` largest are the choices.
+    probabilities of the experts, such as a Linear, whose ``k`` largest are the choices: by default
+    as many as the module says, else 1.
     ``RouterLoad.imbalance`` is the largest share times the number of experts: 1 where all get the
     same. ``RouterLoad.busiest`` is the share of tokens that come to that expert: 1 where all do.
     Where the router says for which choices an expert had no room, their share of all choices is
@@ -42,7 +43,7 @@ def router_entropy(found: RoutingValue, *, normalized: bool = False) -> Tensor:
     """Entropy of the experts' load: the logarithm of their number where all get as many choices.
 
     0 where one expert gets all; ``normalized=True`` divides it by the logarithm of the number of
-    experts. A router that returns logits needs the option ``k``, as `RouterLoad` does.
+    experts. Of a router that returns logits the option ``k`` is that of `RouterLoad`.
 
     Formula: -sum_e f_e log f_e, f_e = share of choices of expert e
     """
@@ -63,7 +64,7 @@ def dead_experts(found: RoutingValue) -> Tensor:
     """Share of experts that no token chose in the window's steps.
 
     Reads every step, whatever the schedule of its values; with ``window="due"`` only due steps are
-    read. A router that returns logits needs the option ``k``, as `RouterLoad` does.
+    read. Of a router that returns logits the option ``k`` is that of `RouterLoad`.
 
     Formula: (experts with c_e = 0) / experts
     """

@@ -6,10 +6,11 @@ output's gradient, the weight or its gradient.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from taiyi_fx.quantities.binned import BY_POWER_OF_TWO
-from taiyi_fx.quantities.declare import Elsewhere, also_at, quantity
+from taiyi_fx.quantities.declare import Defined, Elsewhere, also_at, quantity
 from taiyi_fx.quantities.places import input, output, output_grad, weight, weight_grad
 from taiyi_fx.reductions import (
     KurtosisValue,
@@ -47,39 +48,45 @@ def non_finite(found: NonFinitesValue) -> dict[str, Tensor]:
 @quantity(
     "UnderflowRate",
     unit="share",
-    accuracy="exact counts, of float64 tensors after rounding to float32",
+    accuracy="exact counts",
     health="share_of_trouble",
     batched=True,
     counts=output.out_of_range,
 )
-def underflow_rate(counts: OutOfRangeValue) -> Tensor:
+def underflow_rate(counts: OutOfRangeValue) -> Defined:
     """Share of the non-zero elements of the output that are too small for a ``format``.
 
     In magnitude below its smallest normal number. Of gradients it is that of the true loss, or
-    with ``loss_scaled=True`` of the scaled one, as they flow. NaN without any such element.
+    with ``loss_scaled=True`` of the scaled one, as they flow. Zeros alone have none.
 
     Formula: (elements with 0 < |y| < smallest normal) / (elements with y != 0)
     """
-    return ratio(counts.below, counts.n)
+    return _share(counts.below, counts)
 
 
 @quantity(
     "OverflowRate",
     unit="share",
-    accuracy="exact counts, of float64 tensors after rounding to float32",
+    accuracy="exact counts",
     health="share_of_trouble",
     batched=True,
     counts=output.out_of_range,
 )
-def overflow_rate(counts: OutOfRangeValue) -> Tensor:
+def overflow_rate(counts: OutOfRangeValue) -> Defined:
     """Share of the non-zero elements of the output that are too large for a ``format``.
 
     In magnitude above its largest number. Of gradients it is that of the true loss, or with
-    ``loss_scaled=True`` of the scaled one, as they flow. NaN without any such element.
+    ``loss_scaled=True`` of the scaled one, as they flow. Zeros alone have none.
 
     Formula: (elements with |y| > largest number) / (elements with y != 0)
     """
-    return ratio(counts.above, counts.n)
+    return _share(counts.above, counts)
+
+
+def _share(part: Tensor, counts: OutOfRangeValue) -> Defined:
+    """A share of the elements that are not zero; NaN where there is NaN."""
+    share = torch.where(counts.nan > 0, torch.nan, ratio(part, counts.n))
+    return Defined(share, (counts.n > 0) | (counts.nan > 0), "all elements are zero")
 
 
 @quantity("Kurtosis", unit="ratio", accuracy="1e-5", batched=True, found=output.fourth_moment)
@@ -96,14 +103,15 @@ def kurtosis(found: KurtosisValue) -> Tensor:
 @quantity(
     "Histogram",
     unit=BY_POWER_OF_TWO,
-    accuracy="exact counts, of float64 tensors after rounding to float32",
+    accuracy="exact counts",
     counts=output.histogram,
 )
 def histogram(counts: Tensor) -> Tensor:
     """Histogram of the output by sign and power of two, as 514 counts.
 
     In ascending order: -Inf, negative bins, zero, positive bins, +Inf, NaN, with the edges of
-    ``taiyi_fx.reductions.histogram_edges()``.
+    ``taiyi_fx.reductions.histogram_edges()``. Of gradients under a loss scale that is no power of
+    two, bins are moved by the nearest one: then counts are those of up to 1.4 times the values.
 
     Formula: count of 2^e <= |y| < 2^(e+1) for each sign and e
     """
@@ -114,7 +122,8 @@ def histogram(counts: Tensor) -> Tensor:
 def quantiles(found: QuantilesValue) -> dict[str, Tensor]:
     """Quantiles of all elements of the output, as ``Quantiles.p5``, ``Quantiles.p50`` and so on.
 
-    For the shares ``q``. From a histogram by powers of two; with ``exact=True`` from all elements.
+    For the shares ``q``. From a histogram by powers of two, which a loss scale that is no power of
+    two moves by the nearest one; with ``exact=True`` from all elements.
 
     Formula: the k-th smallest of y, k = q (n - 1), linear between two
     """

@@ -77,8 +77,10 @@ def parameter_grad_correlation(g: Tensor, before: Tensor | None) -> Tensor:
 
     Formula: <g_t, g_(t-1)> / (||g_t||_2 ||g_(t-1)||_2)
     """
-    if before is None or before.shape != g.shape:
-        raise NoValue("this is the first due step, so there is no gradient before it")
+    if before is None:
+        raise NoValue("this is the first due step, or there was no gradient at the one before")
+    if before.shape != g.shape:
+        raise NoValue(_reshaped("gradients", before, g))
     return cosine(g, before)
 
 
@@ -196,7 +198,8 @@ def update_ratio(now: Tensor, before: Tensor | None) -> Tensor:
 def parameter_condition(singular: MatrixSingularValues) -> Tensor:
     """Condition number of each parameter as a matrix, axis 0 by the rest.
 
-    +inf where the smallest singular value is zero: at or below sigma_1 max(shape) eps.
+    +inf where the smallest singular value is zero: at or below sigma_1 max(C, sqrt(N)) eps, C being
+    the shorter side and N the longer one.
 
     Formula: sigma_1 / sigma_min
     """
@@ -207,11 +210,18 @@ def parameter_condition(singular: MatrixSingularValues) -> Tensor:
 
 
 def _update(now: Tensor, before: Tensor | None) -> Tensor:
-    if before is None or before.shape != now.shape:
+    if before is None:
         raise NoValue("this is the first due step, so there is no parameter before it")
+    if before.shape != now.shape:
+        raise NoValue(_reshaped("parameters", before, now))
     if now.is_complex():
         return accumulated(now - before)
     return accumulated(now) - accumulated(before)
+
+
+def _reshaped(what: str, before: Tensor, now: Tensor) -> str:
+    shapes = f"{tuple(before.shape)} and {tuple(now.shape)}"
+    return f"the {what} of the due step before and of this one have shapes {shapes}"
 
 
 def _norm(x: Tensor) -> Tensor:

@@ -16,21 +16,31 @@ def output_sqnr(found: NoiseOfFormatValue) -> dict[str, Tensor]:
 
     While it is computed in a wider one. 6 dB are a bit of precision. Usual for normal numbers are
     31 in 8 bits with three of fraction, 26 with two, 19 to 21 in 4 bits, and there is little else:
-    large numbers decide. What becomes of the features beside them is in ``.typical``, the median
-    over features of each one's own ratio. +Inf where nothing is lost, NaN of zeros. Gradients are
-    rounded as they flow, with the loss scale.
+    large numbers decide. Of float8 formats, the tensor's largest number is first brought to the
+    format's largest, as training in them does. What becomes of the features beside them is in
+    ``.typical``, the median over features of each one's own ratio. +Inf where nothing is lost, NaN
+    of zeros. Gradients are rounded as they flow, with the loss scale.
 
     Formula: 20 log10(||y||_2 / ||round(y) - y||_2)
     Source: OCP Microscaling Formats 1.0; Rouhani et al. 2023, arXiv 2310.10537
     """
     signal, noise = (torch.linalg.vector_norm(n) for n in found)
-    of_each = _decibels(*found)[found.signal > 0]
-    typical = of_each.quantile(0.5) if len(of_each) else signal.new_full((), torch.nan)
+    typical = _median(_decibels(*found)[found.signal > 0])
     return {"": _decibels(signal, noise), "typical": typical}
 
 
 def _decibels(signal: Tensor, noise: Tensor) -> Tensor:
     return 20 * torch.log10(signal / noise)
+
+
+def _median(x: Tensor) -> Tensor:
+    """The median, NaN of nothing and of a NaN; `quantile` gives NaN of two infinite ones."""
+    n = len(x)
+    if not n:
+        return x.new_full((), torch.nan)
+    ordered = x.sort().values
+    middle = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+    return torch.where(ordered[-1].isnan(), torch.nan, middle)
 
 
 also_at(

@@ -11,7 +11,7 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from taiyi_fx.quantities.declare import Elsewhere, also_at, quantity
+from taiyi_fx.quantities.declare import Defined, Elsewhere, NoValue, also_at, quantity
 from taiyi_fx.quantities.options import Range
 from taiyi_fx.quantities.places import input, output, output_grad
 from taiyi_fx.reductions import SingularValues, SpectrumValue
@@ -36,14 +36,20 @@ def condition(spectrum: SpectrumValue, p: float | None = None) -> Tensor:
 
 
 @quantity(
-    "InputCovMaxEig", accuracy="1e-4", health="lasting", batched=True, spectrum=input.spectrum
+    "InputCovMaxEig",
+    accuracy="1e-4",
+    health="lasting",
+    batched=True,
+    spectrum=input.spectrum,
 )
-def input_cov_max_eig(spectrum: SpectrumValue) -> Tensor:
+def input_cov_max_eig(spectrum: SpectrumValue) -> Defined:
     """Largest eigenvalue of the covariance of the input; with one feature, its variance.
+
+    A single row has none.
 
     Formula: lambda_1
     """
-    return spectrum.largest
+    return Defined(spectrum.largest, spectrum.divisor > 0, "it takes at least two rows")
 
 
 @quantity(
@@ -217,6 +223,8 @@ def rank_me(singular: SingularValues) -> dict[str, Tensor]:
     Source: arXiv 2210.02885
     """
     values, n = singular
+    if not values.shape[-1]:
+        raise NoValue("the output has no rows")
     values = values.double() / values.amax(-1, keepdim=True)
     p = values / values.sum(-1, keepdim=True) + 1e-7
     counted = torch.arange(p.shape[-1], device=p.device) < n.unsqueeze(-1)

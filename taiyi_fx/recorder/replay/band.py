@@ -31,7 +31,7 @@ class Band:
 
 
 OF_ALERTS = Band(20, 100.0)
-"""Presets read each 20 steps later on: what found it may not have looked at the step itself."""
+"""What found it may not have looked at the step itself: presets read ever fewer steps."""
 
 OF_SUSPECTS = Band(3, 10.0)
 """A step whose loss or whose batch stood out: near it, and closer, is enough."""

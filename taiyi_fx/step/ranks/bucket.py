@@ -163,10 +163,16 @@ class Layout:
         for key, i in self._segments[dtype]:
             numel, state = self.room[key][i].numel, offers[key].state if key in offers else None
             if state is not None:
-                yield state[i].reshape(-1).to(self.device, dtype)
+                yield self._here(state[i], dtype)
                 numel -= state[i].numel()
             if numel:
                 yield nothing[:numel]
+
+    def _here(self, part: Tensor, dtype: torch.dtype) -> Tensor:
+        """The elements of a part of a state; a number of the host without waiting for a device."""
+        if part.is_cpu and part.numel() == 1 and self.device.type != "cpu":
+            return torch.full((1,), part.item(), dtype=dtype, device=self.device)
+        return part.reshape(-1).to(self.device, dtype)
 
     def _nothing(self, dtype: torch.dtype) -> Tensor:
         if dtype not in self._zeros:

@@ -122,12 +122,3 @@ def test_evidence_with_other_series_leaves_out_empty_ones():
     known = evidence({("a", "WeightNorm"): 1, ("b", "WeightNorm"): 1})
     cut = known.with_series(s.before(0 if s.module == "a" else 3) for s in known.series)
     assert [(s.module, len(s.values)) for s in cut.series] == [("b", 3)]
-
-
-@pytest.mark.parametrize(("count", "is_bad"), [(0, False), (3, True)])
-def test_the_size_of_no_elements_is_no_number_and_not_bad(count, is_bad):
-    """As where a graph has no edges."""
-    gap = np.where(np.arange(10) == 4, np.nan, 1.0)
-    counts = np.where(np.arange(10) == 4, count, 0)
-    numbers = {("a", "OutputRMS"): gap, ("a", "InputRMS"): gap, ("a", "NonFinite"): counts}
-    assert bool(evidence(numbers).bad) == is_bad

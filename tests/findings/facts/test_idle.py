@@ -5,7 +5,7 @@ import pytest
 
 from taiyi_fx.findings import find
 from taiyi_fx.findings.facts.idle import at_work, idle_experts, without_steps_of_idle
-from taiyi_fx.findings.rules.attention.experts import dead_experts
+from taiyi_fx.findings.rules.attention.routers import dead_experts
 from taiyi_fx.findings.rules.optimizer.learning import zero_gradients
 from tests.findings.given import evidence
 
@@ -51,7 +51,7 @@ def test_without_the_router_s_load_they_would_be_some():
 def test_an_expert_that_gets_tokens_and_no_gradient_is_an_alert():
     (found,) = zero_gradients(mixture(cut=[2]))
     assert (found.module, found.severity) == ("mlp.experts.2.down", "alert")
-    assert "'mlp.experts.2.up' before it" in found.text
+    assert "so is that of 'mlp.experts.2.up'" in found.text
 
 
 def test_more_zeros_than_the_load_says_are_of_something_else():

@@ -9,7 +9,7 @@ from torch import nn
 
 from taiyi_fx.findings import owners_of
 from taiyi_fx.findings.facts.autograd import Uses, name_of
-from taiyi_fx.findings.facts.layer_runs import doubled_layers, linear_runs
+from taiyi_fx.findings.facts.layer_runs import doubled_layers, joined_with_themselves, linear_runs
 
 X = torch.randn(4, 3, 8)
 
@@ -127,15 +127,15 @@ UP, DOWN = nn.Linear(8, 16), nn.Linear(16, 8)
 @pytest.mark.parametrize(
     ("made", "count"),
     [
-        (lambda: [LAYER(X)] * 2, 1),
-        (lambda: [CONV(X)] * 2, 1),
-        (lambda: [F.dropout(LAYER(X), 0.5)] * 2, 1),
+        (lambda: [LAYER(LAYER(X))] * 2, 1),
+        (lambda: [CONV(CONV(X))] * 2, 1),
+        (lambda: [F.dropout(LAYER(LAYER(X)), 0.5)] * 2, 1),
         (lambda: [DOWN(UP(LAYER(X)).relu())] * 2, 1),
         (lambda: [DOWN(UP(X).relu())] * 2, 0),
         (lambda: [UP(X)] * 2, 0),
-        (lambda: [LAYER(X), LAYER(X)], 0),
-        (lambda: [LAYER(X).relu()] * 2, 0),
-        (lambda: [LAYER(X).mean()] * 2, 0),
+        (lambda: [LAYER(LAYER(X)), LAYER(LAYER(X))], 0),
+        (lambda: [LAYER(LAYER(X)).relu()] * 2, 0),
+        (lambda: [LAYER(LAYER(X)).mean()] * 2, 0),
         (lambda: [LAYER(X), X], 0),
     ],
     ids=[
@@ -150,17 +150,51 @@ def test_a_layer_that_is_added_to_itself_is_found(made, count):
 
 
 def test_products_and_halves_of_one_tensor_are_no_sums():
-    x = LAYER(X)
+    x = LAYER(LAYER(X))
     one, other = x.chunk(2, -1)
     assert doubled_layers(Uses.of((x * x).mean() + (one + other).mean())) == []
 
 
 @pytest.mark.parametrize(("alpha", "count"), [(1, 1), (0.5, 0)])
 def test_a_sum_with_a_weight_is_meant(alpha, count):
-    x = LAYER(X)
+    x = LAYER(LAYER(X))
     assert len(doubled_layers(Uses.of(torch.add(x, x, alpha=alpha).mean()))) == count
 
 
 def test_a_sum_with_a_number_is_none():
     x = torch.ops.aten.add.Scalar(LAYER(X), 1)  # as the derivative of a layer of torch has
     assert doubled_layers(Uses.of(x.mean())) == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "axis", "count"),
+    [
+        (lambda x, y: [y, y], 1, 1),
+        (lambda x, y: [y, y], -1, 1),
+        (lambda x, y: [y.relu()] * 2, 1, 1),
+        (lambda x, y: [y.relu(), y.relu()], 1, 0),
+        (lambda x, y: [y, y], 0, 0),
+        (lambda x, y: [x, y], 1, 0),
+        (lambda x, y: [y, y, y], 1, 0),
+        (lambda x, y: [*y.chunk(2, 1)], 1, 0),
+        (lambda x, y: [y, -y], 1, 0),
+        (lambda x, y: [x, x], 1, 0),
+    ],
+    ids=[
+        *(
+            "itself",
+            "the last axis",
+            "an activation",
+            "two activations",
+            "samples",
+            "another",
+            "three",
+            "halves",
+        ),
+        *("its negative", "nothing alike before"),
+    ],
+)
+def test_what_is_joined_with_itself_is_found(parts, axis, count):
+    x = LAYER(X)
+    joined = torch.cat(parts(x, LAYER(x)), axis)
+    assert len(joined_with_themselves(Uses.of(joined.square().mean()))) == count

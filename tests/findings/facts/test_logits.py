@@ -88,3 +88,33 @@ def test_of_a_product_without_a_parameter_the_module_is_not_known():
     known = logits(F.cross_entropy(64 * cosines, Y))
     assert (known.module, known.classes) == ("", 5)
     assert logits(F.cross_entropy(64 * made(), Y)).module == "head"
+
+
+SHARES = torch.full((12, 5), 0.2)
+
+
+def of_shares(loss):
+    return loss_graph_of(loss, owners_of(dict(MODEL.named_modules()))).of_shares
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, lambda x: torch.stack([x]).mean()])
+def test_the_logits_of_a_cross_entropy_with_shares_are_known(wrap):
+    loss = wrap(F.cross_entropy(made(), SHARES))
+    assert of_shares(loss) == ("head", 12, 5, True, True, True)
+    loss.backward()
+    assert of_shares(loss).classes == 5
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda: 4 * F.cross_entropy(made(), SHARES),
+        lambda: F.cross_entropy(made(), SHARES) + F.cross_entropy(made(), SHARES),
+        lambda: F.cross_entropy(made(), Y),
+        lambda: F.mse_loss(made(), SHARES),
+        lambda: torch.tensor(1.0),
+    ],
+    ids=["multiple", "two", "classes", "error", "no graph"],
+)
+def test_of_other_losses_none_are(loss):
+    assert of_shares(loss()) is None

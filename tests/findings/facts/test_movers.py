@@ -27,3 +27,10 @@ def test_the_earliest_comes_first_and_what_moved_later_is_left_out():
 def test_nothing_is_said_where_nothing_moved_or_nobody_knows_the_usual():
     assert moved_first(evidence({("a", "OutputRMS"): noisy(0)}), 50) == ""
     assert moved_first(evidence({("a", "OutputRMS"): noisy(1, 10)}), 12) == ""
+
+
+def test_a_rate_that_is_set_is_no_number_that_moved_and_the_model_has_no_name():
+    numbers = {("", "LearningRate"): noisy(0, 47), ("", "GradNorm"): noisy(1, 48)}
+    numbers["a", "OutputRMS"] = noisy(2, 49)
+    text = moved_first(evidence(numbers), 50)
+    assert text == "; GradNorm (step 48), OutputRMS of 'a' (step 49) moved first"

@@ -7,10 +7,18 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.findings import classes_of, squashed_by
-from taiyi_fx.findings.facts.squashed import COSINES, DIVERGENCE, OTHER_AXIS, SHARES
+from taiyi_fx.findings.facts.squashed import (
+    COSINES,
+    DIVERGENCE,
+    OTHER_AXIS,
+    SHARES,
+    TWICE,
+    is_divergence,
+)
 
 X = torch.randn(4, 5, requires_grad=True)
 Y = torch.tensor([0, 1, 2, 3])
+Y_OF_BOTH = torch.tensor([[0.0, 1.0, 0.0, 1.0, 0.0]]).expand(4, 5)
 HEAD = nn.Linear(5, 4)
 W = torch.randn(6, 5, requires_grad=True)
 
@@ -91,6 +99,24 @@ def test_a_loss_that_is_logged_with_its_graph_is_a_finding():
         model.monitor.track(step)
     (found,) = model.monitor.findings
     assert (found.kind, found.module, found.quantity) == ("squashed_loss", "", "loss")
+    assert found.text == "'loss' is cross_entropy of what '1', a softmax, returns"
+    assert found.functions == ("softmax",)
+
+
+def test_the_loss_function_and_the_function_before_it_are_named():
+    class Net(nn.Linear):
+        def forward(self, x):
+            return super().forward(x).sigmoid()
+
+    model = taiyi_fx.instrument(nn.Sequential(Net(5, 5)), {"0": ["OutputRMS"]})
+    for step in range(3):
+        loss = F.binary_cross_entropy_with_logits(model(X.detach()), torch.ones(4, 5))
+        model.monitor.log("loss", loss)
+        loss.backward()
+        model.monitor.track(step)
+    (found,) = model.monitor.findings
+    assert found.text == "'loss' is binary_cross_entropy_with_logits of what sigmoid returns"
+    assert "binary_cross_entropy_with_logits a sigmoid" in found.advice
 
 
 def test_cosines_in_the_place_of_logits_are_a_finding_with_the_least_that_they_cost():
@@ -167,6 +193,60 @@ def test_several_tasks_have_no_one_number_of_classes():
     assert classes_of(tasks[0] + F.cross_entropy(2 * X, Y)) == 5
 
 
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda: F.binary_cross_entropy_with_logits(X, Y_OF_BOTH),
+        lambda: F.binary_cross_entropy(X.sigmoid(), Y_OF_BOTH).mean(),
+        lambda: -F.logsigmoid(X.sum(1)).mean(),
+    ],
+    ids=["logits", "probabilities", "preferences"],
+)
+def test_yes_or_no_are_two_classes(loss):
+    value = loss()
+    assert classes_of(value) == 2
+    value.backward()
+    assert classes_of(value) == 2
+    assert classes_of(loss() + F.cross_entropy(X, Y)) == 0
+
+
+FRAMES = torch.randn(7, 3, 5, requires_grad=True)
+LAYER = nn.Linear(5, 5)
+
+
+def aligned(given):
+    lengths = torch.full((3,), 7), torch.full((3,), 2)
+    return F.ctc_loss(given, torch.ones(3, 2, dtype=torch.long), *lengths)
+
+
+@pytest.mark.parametrize(
+    ("loss", "name"),
+    [
+        (lambda: aligned(FRAMES.log_softmax(2)), ""),
+        (lambda: aligned(FRAMES.log_softmax(0)), OTHER_AXIS),
+        (lambda: aligned(FRAMES.transpose(0, 1).log_softmax(-1).transpose(0, 1)), ""),
+        (lambda: aligned(FRAMES.transpose(0, 1).log_softmax(1).permute(1, 0, 2)), OTHER_AXIS),
+        (lambda: aligned(LAYER(FRAMES.transpose(0, 1)).transpose(0, 1)), "raw"),
+        (lambda: F.nll_loss(X.T.log_softmax(1).T, Y), OTHER_AXIS),
+        (lambda: F.nll_loss(X.T.log_softmax(0).T, Y), ""),
+    ],
+    ids=[
+        *("letters", "frames", "letters before", "frames before", "logits"),
+        *("samples turned round", "classes turned round"),
+    ],
+)
+def test_the_axis_of_classes_is_followed_through_transpositions(loss, name):
+    assert squashed_by(loss()) == name
+
+
+@pytest.mark.parametrize("squash", [torch.sigmoid, lambda x: x.softmax(-1)])
+def test_a_function_that_is_given_its_own_values_is_told_whatever_the_loss(squash):
+    name = squashed_by(1 - (squash(squash(X)) * Y_OF_BOTH).sum() / 9)
+    assert name.startswith(TWICE)
+    assert squashed_by(1 - (squash(X) * Y_OF_BOTH).sum() / 9) == ""
+    assert squashed_by((squash(W @ squash(X).T) - 1).square().mean()) == ""
+
+
 def squared(x):
     return x * x
 
@@ -210,3 +290,31 @@ def test_a_last_layer_that_is_given_shares_is_named():
     (found,) = model.monitor.findings
     assert (found.kind, found.module) == ("squashed_loss", "2")
     assert "shares that add up to 1" in found.text
+
+
+def test_a_sigmoid_behind_a_sigmoid_is_a_finding():
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(5, 5), nn.Sigmoid()), {"0": ["OutputRMS"]})
+    loss = F.mse_loss(model(X.detach()).sigmoid(), Y_OF_BOTH)
+    loss.backward()
+    model.monitor.log("loss", loss)
+    model.monitor.track(0)
+    (found,) = model.monitor.findings
+    assert (found.kind, found.severity) == ("squashed_loss", "warning")
+    assert "a sigmoid is given what a sigmoid returns" in found.text
+    assert "Leave one of the two out" in found.advice
+
+
+@pytest.mark.parametrize(
+    ("loss", "is_one"),
+    [
+        (lambda: divergence(X.log_softmax(1), reduction="batchmean"), True),
+        (lambda: 0.5 * torch.stack([divergence(X.log_softmax(1), reduction="sum")]).mean(), True),
+        (lambda: divergence(X.log_softmax(1), reduction="sum") + X.square().mean(), False),
+        (lambda: divergence(X.softmax(1), reduction="sum"), False),
+        (lambda: F.cross_entropy(X, Y), False),
+        (lambda: 3.0, False),
+    ],
+    ids=["divergence", "multiple", "a term", "no logarithm", "cross entropy", "number"],
+)
+def test_a_divergence_with_no_other_term_is_known(loss, is_one):
+    assert is_divergence(loss()) is is_one

@@ -47,6 +47,12 @@ def test_the_axis_that_is_summed_over_is_right(axis, weigh):
     assert attend(axis, weigh) == []
 
 
+def test_slots_that_compete_for_keys_are_right():
+    q, kv = (QKV(torch.randn(3, 2, n, 8))[..., :8] for n in (4, 6))
+    weights = (q @ kv.mT).softmax(-2)
+    assert [*unsummed_softmaxes(Uses.of((weights @ kv).square().mean()))] == []
+
+
 def test_clusters_that_a_layer_chooses_are_no_attention():
     shares = nn.Conv2d(8, 4, 1)(torch.randn(3, 8, 5, 6)).softmax(2)
     assert [*unsummed_softmaxes(Uses.of((shares @ torch.randn(6, 2)).mean()))] == []

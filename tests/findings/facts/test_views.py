@@ -34,6 +34,12 @@ SOUND = {
     "heads that join the samples": ((7, 4, 16), lambda x: x.view(7, 16, 4)),
     "one query's heads that join the samples": ((1, 4, 16), lambda x: x.view(1, 16, 4)),
     "positions whose first entries were cut off": ((2, 8, 5), lambda x: x[:, 1:].reshape(2, 5, 7)),
+    "frames of channels": (
+        (3, 4, 16),
+        lambda x: torch.conv1d(
+            torch.conv1d(x, torch.ones(4, 4, 1)).relu().view(3, 16, 4), torch.ones(2, 16, 3)
+        ),
+    ),
     "shifted positions of a memory": ((2, 3, 5, 10), lambda x: x.view(2, 3, 10, 5)[:, :, 1:]),
 }
 

@@ -2,6 +2,7 @@
 
 import gc
 import random
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from taiyi_fx.passes.capture.guards import Guard
 from taiyi_fx.passes.capture.marks import enter, leave
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.testing.blocks import BLOCKS, Branch, Chain, Encoder, WithoutGradient
+from tests.hard_models.layers import Nest
 
 LIMIT = 3
 WEIGHTS = torch.ones(4)
@@ -630,3 +632,11 @@ def test_most_of_the_fuzzed_blocks_become_graphs():
     python = {b for b in BLOCKS if traced(Chain(b()), [""]).python != {}}
     assert python == {WithoutGradient, Branch}
     assert "torch's own" in traced(Chain(Encoder()), ["first.0.layer.linear1"]).python[""]
+
+
+def test_modules_may_be_nested_nearly_as_deeply_as_python_can_call_them():
+    limit = sys.getrecursionlimit()  # three frames for each call
+    model = Nest(limit // 5)
+    targets = [name for name, _ in model.named_modules()]
+    assert list(traced(model, targets).graphs) == [""]
+    assert sys.getrecursionlimit() == limit

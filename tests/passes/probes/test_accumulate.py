@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from taiyi_fx.passes.probes.accumulate import fail, fold, leave
+from taiyi_fx.passes.probes.accumulate import fail, fold, note_reason
 from taiyi_fx.reductions import AbsMax, Norm
 from tests.passes.probes.given import group_of, slot_of
 
@@ -53,5 +53,5 @@ def test_what_failed_stays_failed_for_the_step():
 
 def test_a_reason_is_left_where_nothing_may_come():
     slot = slot_of()
-    leave((group_of(slot),), "nothing came")
+    note_reason((group_of(slot),), "nothing came")
     assert slot.note == "nothing came"

@@ -5,7 +5,14 @@ import torch
 from torch import fx
 
 from taiyi_fx.passes.ir import Change, Site
-from taiyi_fx.passes.probes.edited import Edited, GradientEdit, has_edit, hook_first, is_edit, same
+from taiyi_fx.passes.probes.edited import (
+    Edited,
+    GradientEdit,
+    has_edit,
+    hook_first,
+    is_edit,
+    own_copy,
+)
 
 
 def double(x):
@@ -78,7 +85,7 @@ def test_a_later_hook_of_ours_comes_before_those_that_are_there():
      torch.randn(2, 1, 3).as_strided((2, 1, 3), (3, 7, 1))],
 )  # fmt: skip
 def test_the_same_as_memory_of_its_own_has_the_strides(x):
-    made = same(x)
+    made = own_copy(x)
     assert torch.equal(made, x)
     assert made.stride() == x.stride()
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from taiyi_fx.passes.probes.in_graph import apart, leave, merged, one_of, read, watch
+from taiyi_fx.passes.probes.in_graph import apart, left_together, merged, one_of, read, watch
 from taiyi_fx.reductions import Norm
 from tests.passes.probes.test_traces import CPU, begun
 
@@ -10,7 +10,7 @@ from tests.passes.probes.test_traces import CPU, begun
 def test_a_value_is_read_into_a_vector_and_left():
     trace, (reader,), (slot,) = begun(Norm())
     part = read([torch.tensor([3.0, 4.0])], trace.key, (reader.key,))
-    left = leave([((reader.key,), part)], [], trace.key, 0)
+    left = left_together([((reader.key,), part)], [], trace.key, 0)
     assert left[0].tolist() == [5]
     trace.unpack(None, left)
     trace.held.settle()
@@ -61,7 +61,7 @@ def test_a_measure_that_fails_ends_nothing_and_is_told():
     trace.kinds.clear()
     reader.groups = ((Fails(), (slot,)),)
     part = read([torch.ones(1)], trace.key, (reader.key,))
-    trace.unpack(None, leave([((reader.key,), part)], [], trace.key, 0))
+    trace.unpack(None, left_together([((reader.key,), part)], [], trace.key, 0))
     assert str(slot.failure) == "mine"
 
 

@@ -272,7 +272,7 @@ CALLS = {two_forwards: 2, forward_between: 2}
 @pytest.mark.parametrize("go", WAYS, ids=lambda go: go.__name__)
 @pytest.mark.parametrize(
     "kind",
-    [Net, *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])],
+    [Net, *(pytest.param(kind, marks=pytest.mark.exhaustive) for kind in KINDS[1:])],
     ids=lambda kind: kind.__name__,
 )
 def test_gradients_of_several_backwards_are_added_up(kind, go, rows, warm, quantities):

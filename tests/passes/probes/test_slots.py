@@ -17,7 +17,7 @@ def test_a_slot_is_touched_by_what_is_left_in_it_and_merges_that():
     slot.fold((4.0,), torch.Size([5]))
     assert slot.state[0] == 5
     assert slot.shape == (2,)
-    other.leave("nothing came")
+    other.note_reason("nothing came")
     assert touched == {slot.key: slot, other.key: other}
 
 

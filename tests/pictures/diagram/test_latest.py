@@ -105,3 +105,10 @@ def test_what_a_finding_names_is_as_grave_as_it():
     assert [one.state for one in made.values()] == ["warn", "ok"]
     alert = {("a", "UpdateRatio"): Latest("1", "alert")}
     assert flagged(alert, [every[0]])[("a", "UpdateRatio")].state == "alert"
+
+
+def test_a_ratio_that_nothing_defines_is_no_number():
+    records = [Record(0, "fc", "WeightGradAgreement", math.nan)]
+    units = {"WeightGradAgreement": "cosine"}
+    (found,) = latest_values(outline("WeightGradAgreement"), records, {}, units).values()
+    assert found == Latest("-")

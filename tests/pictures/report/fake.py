@@ -201,7 +201,9 @@ def finding(module: str = EXPLODING, severity: str = "alert", **more: Any) -> di
         "text": f"step {step}: {module} is far off",
     }
     told |= {"advice": "Look at how it is initialised", "consequences": [], "follow": 0}
-    return {**told, **more}
+    quantity = more.get("quantity", told["quantity"])
+    boxes = [i for i, item in enumerate(gpt()[0].items) if item.get("module") == module][:1]
+    return {**told, "evidence": quantity, "opens": quantity, "boxes": boxes, **more}
 
 
 def comparison() -> tuple[Header, Chunks]:

@@ -1,3 +1,6 @@
+import itertools
+import math
+
 import pytest
 
 from tests.pictures.report.conftest import wait_until
@@ -69,6 +72,29 @@ def test_colours_stand_out_from_their_ground(show, gpt, theme):
     assert {pair: round(ratio, 2) for pair, ratio in ratios.items() if ratio < 4.5} == {}
     borders = {pair: contrast(colours[pair[0]], colours[pair[1]]) for pair in BORDERS}
     assert {pair: round(ratio, 2) for pair, ratio in borders.items() if ratio < 3} == {}
+
+
+def lab(colour):
+    """A colour in CIELAB, in which distances are those that the eye sees."""
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    to_xyz = ((0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505))
+    white = (0.9505, 1.0, 1.089)
+    shares = [
+        sum(k * p for k, p in zip(row, linear, strict=True)) / w
+        for row, w in zip(to_xyz, white, strict=True)
+    ]
+    x, y, z = (t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116 for t in shares)
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_colours_of_curves_are_far_from_each_other(show, gpt, theme):
+    page = show(*gpt, color_scheme=theme)
+    inks = page.evaluate("taiyi.lineInks()")
+    pairs = itertools.combinations(inks, 2)
+    near = {(a, b) for a, b in pairs if math.dist(lab(a), lab(b)) < 30}
+    assert (len(set(inks)), near) == (8, set())
 
 
 def test_all_that_takes_focus_has_a_name(show, two_runs):

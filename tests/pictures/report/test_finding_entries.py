@@ -7,7 +7,12 @@ import pytest
 import taiyi_fx
 from taiyi_fx.findings import Finding
 from taiyi_fx.pictures.report.contents import contents
-from taiyi_fx.pictures.report.finding_entries import MOST_CONSEQUENCES, finding_entry, flagged
+from taiyi_fx.pictures.report.finding_entries import (
+    MOST_CONSEQUENCES,
+    Seen,
+    finding_entry,
+    flagged,
+)
 from taiyi_fx.pictures.report.header import as_json
 from taiyi_fx.pictures.report.live import LiveRun
 from taiyi_fx.pictures.report.readout import MonitorReadout, RunReadout
@@ -32,8 +37,9 @@ def run(tmp_path_factory):
 def test_a_page_has_the_findings_of_its_run(run):
     path, monitor = run
     with taiyi_fx.open_run(path) as opened:
-        expected = [finding_entry(found) for found in opened.findings]
-        assert contents("run", RunReadout(opened)).entry["findings"] == expected
+        named = [(found.kind, found.module, found.text) for found in opened.findings]
+        expected = contents("run", RunReadout(opened)).entry["findings"]
+    assert [(one["kind"], one["module"], one["text"]) for one in expected] == named
     assert expected[0]["module"] == "4"
     assert contents("run", MonitorReadout(monitor)).entry["findings"] == expected
     assert LiveRun(path).header()["runs"][0]["findings"] == expected
@@ -52,7 +58,7 @@ def test_what_a_finding_names_is_flagged_on_the_page(run):
 
 def test_an_entry_is_strict_json_with_its_first_consequences():
     rest = [finding(module=f"m{i}") for i in range(MOST_CONSEQUENCES + 3)]
-    told = finding_entry(finding(consequences=rest))
+    told = finding_entry(finding(consequences=rest), {}, None)
     assert json.loads(as_json(told))["value"] == "Infinity"
     assert len(told["consequences"]) == MOST_CONSEQUENCES
     assert told["follow"] == len(rest)
@@ -61,9 +67,9 @@ def test_an_entry_is_strict_json_with_its_first_consequences():
 def test_a_series_is_as_grave_as_what_was_found_of_it():
     found = [finding("note", "b"), finding("alert", "a", consequences=[finding(module="c")])]
     series = [entry(m) for m in "abcd"] + [entry("c", "alert"), entry("a", mode="eval")]
-    states = [one["state"] for one in flagged(series, found)]
+    states = [one["state"] for one in flagged(series, Seen(found))]
     assert states == ["alert", "ok", "warn", "ok", "alert", "ok"]
-    assert flagged([entry("c", "alert")], [finding(module="c")])[0]["state"] == "alert"
+    assert flagged([entry("c", "alert")], Seen([finding(module="c")]))[0]["state"] == "alert"
     assert all(one["state"] == "ok" for one in series[:4])  # entries stay as they were
 
 
@@ -77,5 +83,5 @@ def test_a_rise_that_no_finding_names_is_no_mark_where_rules_look():
         {**entry("a", "alert", "OutputDeathRate"), "health": "share_of_trouble"},
         entry("a", "warn", "WeightGradExcess", nan=1, unit="ratio"),
     ]
-    states = [one["state"] for one in flagged(series, [finding(module="b")])]
+    states = [one["state"] for one in flagged(series, Seen([finding(module="b")]))]
     assert states == ["ok", "warn", "warn", "alert", "ok", "ok", "ok"]

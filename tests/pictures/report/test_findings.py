@@ -29,13 +29,19 @@ def calm(gpt, flagged=()):
     return header, chunks
 
 
+@pytest.fixture(scope="session")
+def losing():
+    return fake.losing()
+
+
 def test_what_was_found_stands_at_the_top_with_advice(show, gpt, screenshots):
     found = [finding(), finding("warning", "head"), finding("note", "wte", advice="")]
     page = show(*with_findings(gpt, *found))
     assert page.inner_text("#findings-title") == "Findings: 1 alert, 1 warning, 1 note"
     rows = page.locator("#finding-list > li")
     assert rows.count() == 3
-    told = f"! alert step 4000: {fake.EXPLODING} is far off Look at how it is initialised"
+    told = f"! alert step 4000: {fake.EXPLODING} is far off since step 4,000"
+    told += " Look at how it is initialised"
     assert " ".join(rows.nth(0).inner_text().split()) == told
     assert page.inner_text("#urgent") == "! 3 findings"
     page.screenshot(path=screenshots / "findings.png")
@@ -87,9 +93,16 @@ def test_many_findings_are_shown_when_asked_for(show, gpt):
 
 def test_a_healthy_page_says_once_what_was_looked_at(show, gpt):
     page = show(*calm(gpt))
-    assert page.inner_text("#findings-title") == "No findings"
+    assert page.inner_text("#findings-title") == "Nothing recognised"
     count = len(gpt[0]["runs"][0]["series"])
-    assert page.inner_text("#looked-at").startswith(f"{count:,} series of ")
+    told = page.inner_text("#looked-at")
+    assert told.startswith(f"None of the faults that taiyi_fx knows is in {count:,} series of ")
+    assert told.endswith("; another one may be.")
+    title, muted = page.evaluate(
+        """() => ["findings-title", "looked-at"].map(
+            (id) => getComputedStyle(document.getElementById(id)).color)"""
+    )
+    assert title == muted  # nothing is praised
     assert page.inner_text("#no-events") == "No events: no NaN, no Inf, no warning."
     assert not page.is_visible("#urgent")
 
@@ -102,16 +115,40 @@ def test_a_page_without_findings_names_what_is_flagged_all_the_same(show, gpt):
     page.wait_for_selector(f'#graph [data-item="{index_of(gpt, "head")}"].selected')
 
 
+def test_a_page_without_findings_says_what_changed_most(show, gpt):
+    header, chunks = calm(gpt)
+    moved = {"module": "head", "quantity": "OutputStd", "first": 0.113, "last": 14.8}
+    header["runs"][0]["changed"] = [moved]
+    page = show(header, chunks)
+    told = "What changed most: OutputStd of head from 0.113 to 14.8"
+    assert " ".join(page.inner_text("#changed").split()) == told
+    page.click("#changed button")
+    page.wait_for_selector(f'#graph [data-item="{index_of(gpt, "head")}"].selected')
+    assert page.inner_text("#heat-title").endswith("|OutputStd|")
+
+
+def test_a_page_without_findings_starts_with_what_tells_most(show, losing):
+    header, chunks = calm(losing)
+    (run,) = header["runs"]
+    run["findings"] = []
+    for series in run["series"]:
+        is_head = series["module"] == "head" and series["quantity"] == "OutputStd"
+        series["score"] = 2 if is_head else 9 if series["quantity"] == "loss" else 1
+    assert show(header, chunks).inner_text("#heat-title").endswith("|OutputStd|")
+
+
+def test_a_finding_of_the_loss_starts_with_what_its_module_tells(show, losing):
+    header, chunks = copy.deepcopy(losing)
+    found = [finding(quantity="loss", opens="", module=""), finding("warning", opens="OutputStd")]
+    header["runs"][0]["findings"] = found
+    assert show(header, chunks).inner_text("#heat-title").endswith("|OutputStd|")
+
+
 def test_events_do_not_deny_what_was_found(show, gpt):
     header, chunks = calm(gpt)
     header["runs"][0]["findings"] = [finding()]
     page = show(header, chunks)
     assert page.inner_text("#no-events") == "No events: the findings above say what is wrong."
-
-
-@pytest.fixture(scope="session")
-def losing():
-    return fake.losing()
 
 
 def strip(page):
@@ -133,3 +170,55 @@ def test_the_loss_stands_over_all_views_on_their_steps(show, losing):
 
 def test_a_page_without_a_loss_has_no_strip(show, gpt):
     assert not strip(show(*gpt)).is_visible()
+
+
+def test_all_that_a_finding_names_is_marked(show, gpt):
+    items = gpt[0]["outline"]["items"]
+    named = [index_of(gpt, "head"), items.index(next(i for i in items if i["kind"] == "input"))]
+    page = show(*with_findings(gpt, finding("note", "head", boxes=named)))
+    for index in named:
+        site = box(page, index)
+        assert site.locator(".alarm.muted").count() == 1
+        assert "i outlier, step 4,000" in site.text_content()
+
+
+def test_an_event_of_a_finding_is_a_short_link_to_it_with_both_steps(show, gpt):
+    header, chunks = with_findings(
+        gpt, *[finding(module=f"h.{i}.mlp.c_fc", step=i) for i in range(2, 7)]
+    )
+    text = "alert {}: step 5: far off. Look at how it is initialised"
+    told = [("outlier", "h.5.mlp.c_fc"), ("drift", "head")]
+    header["runs"][0]["events"] = [
+        {"step": 11 + i, "kind": "finding", "module": module, "text": text.format(kind)}
+        for i, (kind, module) in enumerate(told)
+    ]
+    page = show(header, chunks)
+    rows = [row.split("\t") for row in page.locator("#event-rows tr").all_inner_texts()]
+    assert rows == [
+        ["seen at 11", "finding", "h.5.mlp.c_fc", "outlier since step 5"],
+        ["seen at 12", "finding", "head", "drift: not among the findings in the end"],
+    ]
+    page.click("#event-rows td.text button")
+    entry = page.locator("#finding-list > li").nth(3)
+    assert entry.is_visible()
+    assert entry.evaluate("entry => entry === document.activeElement")
+    assert "since step 5, seen at 11" in entry.inner_text()
+
+
+def test_signs_of_findings_are_explained_where_they_are(show, gpt):
+    page = show(*with_findings(gpt, finding()))
+    assert page.is_visible("#key-ring")
+    caption = page.inner_text("#charts .caption >> nth=0")
+    assert "dotted lines: findings, since their steps" in caption
+    assert "ticks at the bottom: events" in caption
+    assert page.get_attribute("#loss", "title").startswith("▼ a finding")
+    page.click("#legend summary")
+    assert "a second frame: a finding names it" in page.inner_text("#legend")
+    role = page.locator("#row-order button").first
+    assert role.get_attribute("title") == "Layers of one role together, as all of blocks.*.mlp"
+
+
+def test_a_finding_of_which_no_series_is_flagged_does_not_deny_it(show, gpt):
+    header, chunks = calm(gpt)
+    header["runs"][0]["findings"] = [finding("note")]
+    assert show(header, chunks).inner_text("#looked-at") == ""

@@ -291,3 +291,37 @@ def test_the_legend_has_what_occurs(show, gpt):
     run["series"] = [{**series, "state": "ok"} for series in run["series"]]
     calm = legend(show({**header, "runs": [run]}, chunks))
     assert not any("!" in text for text in calm)
+
+
+def test_a_box_shows_first_what_is_flagged_then_what_tells_most(show, gpt):
+    header, chunks = copy.deepcopy(gpt)
+    told = {"OutputMean": 0.3, "OutputStd": 1.0, "OutputKurtosis": 0.2, "OutputEffectiveRank": 3.0}
+    for series in header["runs"][0]["series"]:
+        if series["module"] == "head":
+            series["score"] = told.get(series["quantity"], 0)
+            is_bad = series["quantity"] == "OutputAbsMax" and series["mode"] == "train"
+            series["state"] = "warn" if is_bad else "ok"
+    page = show(header, chunks)
+    rows = box(page, index_of(gpt, "head")).locator(".row:has(.sign.forward)")
+    shown = ["OutputAbsMax", "OutputEffectiveRank", "OutputStd"]
+    assert [row.split(" ")[0].strip("▼0123456789.~") for row in rows.all_text_contents()] == shown
+    assert rows.last.text_content().endswith(" + 5 more")
+
+
+def test_a_count_of_nothing_comes_after_what_stays_as_it_is(show, gpt):
+    header, chunks = copy.deepcopy(gpt)
+    for series in header["runs"][0]["series"]:
+        is_count = series["quantity"] == "OutputRMS"
+        series |= {"state": "ok", "health": "counts_non_finite" if is_count else ""}
+    rows = box(show(header, chunks), index_of(gpt, "head")).locator(".row:has(.sign.forward)")
+    assert "OutputMean" in rows.first.text_content()
+
+
+def test_of_what_tells_about_as_much_boxes_show_the_same(show, gpt):
+    header, chunks = copy.deepcopy(gpt)
+    told = {"OutputRMS": 0.02, "OutputMean": 0.1, "OutputStd": 0.2, "OutputAbsMax": 0.15}
+    for series in header["runs"][0]["series"]:
+        series["state"], series["score"] = "ok", told.get(series["quantity"], 0)
+    rows = box(show(header, chunks), index_of(gpt, "head")).locator(".row:has(.sign.forward)")
+    names = [row.strip("▼0123456789. +more−").split("0")[0] for row in rows.all_text_contents()]
+    assert names == ["OutputMean", "OutputStd", "OutputAbsMax"]

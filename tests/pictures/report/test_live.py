@@ -195,6 +195,7 @@ def test_a_new_finding_opens_its_fold_once(browser):
         assert page.locator(f'#graph [data-item="{inner}"]').count() == 0
         told = {"kind": "outlier", "severity": "alert", "module": "two", "quantity": "OutputRMS"}
         told |= {"step": 60, "text": "it is large", "advice": "look", "link": "", "follow": 0}
+        told |= {"boxes": [inner], "evidence": "OutputRMS", "opens": "OutputRMS"}
         run.findings, run.open, run.last = [{**told, "consequences": []}], [0, part], 60
         page.wait_for_selector(f'#graph [data-item="{inner}"]:has-text("outlier, step 60")')
         assert page.inner_text("#findings-title") == "Findings: 1 alert"

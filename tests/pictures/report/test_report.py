@@ -17,7 +17,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.pictures.report import contents, state_of
-from taiyi_fx.pictures.report.finding_entries import flagged
+from taiyi_fx.pictures.report.finding_entries import Seen, flagged
 from taiyi_fx.records.record import Block, Event
 from taiyi_fx.writers import Batch, EpochEnd, Store
 from tests.pictures.report.decoded import Elements, decoded
@@ -86,7 +86,7 @@ def check_entry(entry, made, findings):
     assert entry["nan"] == sum(map(math.isnan, values))
     assert entry["inf"] == sum(map(math.isinf, values))
     state, trend = state_of(values, entry["health"], entry["unit"])
-    (marked,) = flagged([{**entry, "state": state}], findings)
+    (marked,) = flagged([{**entry, "state": state}], Seen(findings))
     assert (entry["state"], entry["trend"]) == (marked["state"], trend)
     latest = float(entry["latest"])
     assert latest == values[-1] or (math.isnan(latest) and math.isnan(values[-1]))

@@ -82,7 +82,7 @@ def test_a_finding_of_another_run_shows_that_run(show, three):
     found = fake.finding("other.head", quantity="OutputStd")
     header["runs"][2]["findings"] = [found]
     page = show(header, chunks)
-    assert page.inner_text("#finding-list .muted").strip() == "(three)"
+    assert "(three)" in page.inner_text("#finding-list")
     page.click("#finding-list .what")
     page.wait_for_selector(f'#graph [data-item="{index_of(three, "head")}"].selected')
     pressed = "document.querySelector('#compared [aria-pressed=true]').textContent"

@@ -92,3 +92,36 @@ def test_without_a_quantity_there_is_no_title(show):
     header["runs"][0] |= {"series": [], "chunks": []}
     page = show(header, {})
     assert page.text_content("#heat-title") == ""
+
+
+def test_exact_zeros_have_a_colour_of_their_own_on_a_log_scale(show):
+    mean = np.geomspace(0.01, 10, 40).reshape(2, 20)
+    mean[0, :10] = 0
+    page = show(*one_field(mean))
+    assert page.is_visible("#key-zero")
+    colours = """() => {
+        const canvas = document.querySelector('#heat-canvas');
+        const { width, height } = canvas.getBoundingClientRect();
+        const ratio = canvas.width / width;
+        const area = taiyi.areaOf(width, 8, height - 34);
+        const y = (area.top + 0.25 * area.height) * ratio;
+        const row = canvas.getContext('2d').getImageData(area.left * ratio, y, area.width * ratio, 1);
+        const at = (x) => [...row.data.slice(4 * Math.floor(x * row.width)).slice(0, 4)];
+        return [at(0.2), at(0.55)];
+    }"""
+    zero, least = page.evaluate(colours)
+    assert zero == [217, 205, 242, 255]
+    assert least != zero
+    page.click("#colour-scale button:has-text('linear')")
+    wait_until(page, "document.querySelector('#heat-title').textContent === 'Level'")
+    assert page.is_hidden("#key-zero")
+
+
+def test_a_latest_number_of_long_ago_says_its_step(show):
+    header, chunks = one_field(np.array([[1.0, 2, 3], [4.0, 5, 6]]))
+    series = header["runs"][0]["series"]
+    series.append({**series[1], "module": "other", "quantity": "Late", "last": 150})
+    page = show(header, chunks)
+    page.wait_for_selector("#charts .legend .value:has-text('3 (step 2)')")
+    title = page.locator("#graph .box title").first.text_content()
+    assert "Level: 3 at step 2" in title

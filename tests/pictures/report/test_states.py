@@ -65,3 +65,8 @@ def test_a_ratio_of_zero_by_zero_counts_for_nothing_and_an_infinite_one_does(uni
 
 def test_a_share_that_is_nan_counts():
     assert state_of([NAN, 0.5], unit="share") == State("warn")
+
+
+def test_a_share_that_may_be_undefined_keeps_its_rule():
+    assert state_of([NAN, 0.05], "share_of_trouble undefined", "share") == State("ok")
+    assert state_of([NAN, 0.5], "share_of_trouble undefined", "share") == State("alert")

@@ -27,10 +27,10 @@ class Attended:
     is_flagged_causal: bool = False
 
     def mean(self, x: Tensor, reduce: str) -> Tensor:
-        """The mean over queries with an allowed key, of all heads or of each."""
+        """The mean over queries with an allowed key of each head, or the mean of these."""
         kept = torch.where(self.is_counted, x, 0.0)
-        axes = (0, 2) if reduce == "head" else (0, 1, 2)
-        return kept.sum(axes) / self.is_counted.sum(axes)
+        each = kept.sum((0, 2)) / self.is_counted.sum((0, 2))
+        return each if reduce == "head" else each.nanmean()
 
 
 def attended(q, k, attn_mask=None, is_causal=False, scale=None) -> Attended:

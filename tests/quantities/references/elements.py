@@ -50,8 +50,9 @@ def mean_floor(s):
 
 def std(s):
     apart, _ = around_first(values(s))
-    with np.errstate(all="ignore"):
-        return shaped(np.sqrt((apart**2).sum(0) / np.float64(len(apart) - 1)), s)
+    if len(apart) < 2:
+        return None
+    return shaped(np.sqrt((apart**2).sum(0) / np.float64(len(apart) - 1)), s)
 
 
 def activation_rate(s):

@@ -27,10 +27,13 @@ LIMITS = {  # smallest normal and largest number
 def out_of_range(name, which):
     def rate(s):
         x = np.abs(getattr(s, name).numpy())
-        x = x[~np.isnan(x) & (x != 0)]
+        if np.isnan(x).any():
+            return np.nan
+        x = x[x != 0]
+        if not len(x):
+            return None
         low, high = LIMITS[s.options.get("format", "float16")]
-        with np.errstate(all="ignore"):
-            return np.float64((x < low if which == "below" else x > high).sum()) / len(x)
+        return np.float64((x < low if which == "below" else x > high).sum()) / len(x)
 
     return rate
 

@@ -114,8 +114,12 @@ def matrix_condition(p, name, s):
     if not np.isfinite(matrix).all():
         return np.nan
     sigma = np.linalg.svd(matrix, compute_uv=False)
-    zero = sigma[0] * max(matrix.shape) * s.eps(name)
+    zero = sigma[0] * matrix_rank_bound(matrix) * s.eps(name)
     return np.inf if sigma[-1] <= zero else sigma[0] / sigma[-1]
+
+
+def matrix_rank_bound(matrix):
+    return max(min(matrix.shape), max(matrix.shape) ** 0.5)
 
 
 def matrix_condition_floor(s):

@@ -35,7 +35,11 @@ def spectrum_floor(name):
 
 
 def max_eigenvalue(name):
-    return lambda s: eigenvalues(name)(s)[0]
+    def largest(s):
+        is_known = len(s.rows(name)) > s.options.get("centered", True)
+        return eigenvalues(name)(s)[0] if is_known else None
+
+    return largest
 
 
 def stable_rank(name):

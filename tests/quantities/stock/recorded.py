@@ -14,7 +14,7 @@ def recorded(layer, entry, *steps, backward=False):
         if backward:
             y.sum().backward()
         model.monitor.track(step)
-    (values,) = model.monitor.get_output()["0"].values() or [{}]
+    (values,) = model.monitor.get_output().get("0", {"": {}}).values()
     return values
 
 

@@ -152,6 +152,24 @@ def test_cross_attention_with_a_mask_of_padding():
     assert "AttentionDistance" not in found
 
 
+def test_of_heads_whose_masks_differ_it_is_the_mean_of_their_means():
+    q, k = drawn(2, 4, 7, 8), drawn(2, 4, 7, 8, seed=1)
+    mask = torch.ones(1, 4, 7, 7, dtype=torch.bool)
+    mask[:, 1, :6] = False  # of this head one query is left
+    mask[:, 2] = False  # and of this one none
+    names = ["AttentionEntropy", "AttentionSink", "AttentionAhead", "AttentionAllowed"]
+    found = records(Cross(), (q, k, mask), cfg={"": names})["attention()"]
+    seen = reference.attended(q, k, mask)
+    for name, of in zip(names, (reference.entropy, reference.sink, reference.ahead, reference.allowed), strict=True):  # fmt: skip
+        assert found[name] == pytest.approx(of(seen).item(), rel=1e-5), name
+
+
+@pytest.mark.parametrize("keys", [1, 9])
+def test_a_single_query_without_a_mask_has_no_distance(keys):
+    q, k = drawn(2, 4, 1, 8), drawn(2, 4, keys, 8, seed=1)
+    assert "AttentionDistance" not in records(Cross(), (q, k, None), cfg={"": ALL})["attention()"]
+
+
 @pytest.mark.parametrize("is_padded", [False, True])
 def test_distance_is_from_the_querys_own_key_where_the_mask_forbids_it(is_padded):
     q = torch.zeros(1, 2, 4, 8, requires_grad=True)  # of even weights

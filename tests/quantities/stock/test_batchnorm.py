@@ -57,3 +57,17 @@ def test_a_window_of_due_steps_is_of_their_batches_alone():
     due, every = found
     assert due["MeanTID"] == {step: every["MeanTID"][step] for step in (0, 2)}
     assert list(due["VarTID"]) == [0, 2]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_statistics_of_half_precision_are_taken_in_a_wide_type(dtype):
+    layer = nn.BatchNorm1d(5).to(dtype)
+    x = (torch.randn(64, 5) * 3 + 1).to(dtype)
+    model = taiyi_fx.instrument(nn.Sequential(layer), {"0": ["MeanTID", "VarTID"]})
+    model(x).sum().backward()
+    model.monitor.track(0)
+    found = model.monitor.get_output()["0"]
+    rows, sigma = x.double(), layer.running_var.double().sqrt()
+    apart = (rows.mean(0) - layer.running_mean.double()).norm(), (rows.std(0) - sigma).norm()
+    for name, size in zip(("MeanTID", "VarTID"), apart, strict=True):
+        assert found[name][0] == pytest.approx((size / sigma.norm()).item(), rel=1e-6)

@@ -179,9 +179,10 @@ class Chains(nn.Module):
         return q
 
 
+@pytest.mark.slow
 @needs_flex
 @of_torch
-@pytest.mark.parametrize("dynamic", [None, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dynamic", [None, pytest.param(True, marks=pytest.mark.exhaustive)])
 @backends
 def test_all_calls_within_compiled_functions_are_series_of_their_own(backend, dynamic):
     torch.compiler.reset()

@@ -33,9 +33,15 @@ def test_shares_are_of_elements_that_are_not_zero(format, below, above):  # noqa
     )
 
 
-@pytest.mark.parametrize("quantity", ["UnderflowRate", "Kurtosis"])
-def test_zeros_have_neither_a_share_nor_a_shape(quantity):
-    assert math.isnan(recorded(nn.Identity(), quantity, torch.zeros(4))[0])
+def test_zeros_have_neither_a_share_nor_a_shape():
+    assert recorded(nn.Identity(), "UnderflowRate", torch.zeros(4)) == {}
+    assert math.isnan(recorded(nn.Identity(), "Kurtosis", torch.zeros(4))[0])
+
+
+@pytest.mark.parametrize("others", [0.0, 1.0])
+def test_a_share_of_what_has_a_nan_is_nan(others):
+    x = torch.tensor([math.nan, others])
+    assert math.isnan(recorded(nn.Identity(), "OverflowRate", x)[0])
 
 
 def test_quantiles_are_named_by_their_shares():

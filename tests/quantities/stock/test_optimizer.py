@@ -326,6 +326,21 @@ def test_an_optimizer_that_lacks_the_state_is_named_before_training():
         taiyi_fx.instrument(model, {"Linear": ["SecondMoment"]}, optimizer=optimizer)
 
 
+def test_sgd_keeps_a_first_moment_from_when_its_momentum_is_above_zero():
+    """A warm-up may raise it: until then the reason is told at `track`."""
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    watched = taiyi_fx.instrument(model, {"0": ["FirstMoment"]}, optimizer=optimizer)
+    with pytest.warns(taiyi_fx.MonitorWarning, match="SGD keeps no first moment where its mom"):
+        watched.monitor.track(0)
+    assert "momentum is 0" in watched.monitor.explain("0", "FirstMoment.weight")
+    optimizer.param_groups[0]["momentum"] = 0.9
+    backward(watched)
+    optimizer.step()
+    watched.monitor.track(1)
+    assert list(watched.monitor.get_output()["0"]["FirstMoment.weight"]) == [1]
+
+
 @pytest.mark.parametrize(
     ("told", "why"),
     [

@@ -1,6 +1,7 @@
 """Quantities of each named parameter: their series, and what has none."""
 
 import math
+import warnings
 
 import pytest
 import torch
@@ -72,3 +73,18 @@ def test_many_norms_are_one_call_a_shape_and_equal_those_of_each(monkeypatch):
         assert values["WeightNorm"] == values["ParameterNorm.weight"]
         rms = weight.norm().item() / math.sqrt(weight.numel())
         assert values["ParameterRMS.weight"][0] == pytest.approx(rms, rel=1e-6)
+
+
+def test_a_gradient_after_a_due_step_without_one_has_a_reason_of_its_own():
+    layer = nn.Linear(3, 2)
+    model = taiyi_fx.instrument(nn.Sequential(layer), {"0": ["ParameterGradCorrelation"]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
+        for step in range(3):
+            layer.zero_grad()
+            loss = model(torch.randn(4, 3)).sum()
+            if step != 1:
+                loss.backward()
+            model.monitor.track(step)
+    why = model.monitor.explain("0", "ParameterGradCorrelation.weight")
+    assert "there was no gradient at the one before" in why

@@ -76,6 +76,23 @@ def test_nothing_lost_is_infinite_and_nothing_there_is_nan():
     for step, fill in enumerate((1.0, 0.0)):
         nn.init.constant_(watched.weight, fill)
         watched.monitor.track(step)
+    typical = watched.monitor.get_output()[""]["WeightSQNR.typical"]
+    assert typical[0] == math.inf
+    assert math.isnan(typical[1])
     found = watched.monitor.get_output()[""]["WeightSQNR"]
     assert found[0] == math.inf
     assert math.isnan(found[1])
+
+
+@pytest.mark.parametrize("norm", [nn.BatchNorm1d(6), nn.GroupNorm(2, 6)])
+def test_a_weight_of_one_axis_has_one_whatever_the_axis_of_its_modules_features(norm):
+    nn.init.normal_(norm.weight)
+    watched = taiyi_fx.instrument(norm, {"": ["WeightSQNR", "WeightGradSQNR"]})
+    watched(torch.randn(5, 6)).square().sum().backward()
+    watched.monitor.track(0)
+    found = watched.monitor.get_output()[""]
+    for name, x in (("WeightSQNR", norm.weight), ("WeightGradSQNR", norm.weight.grad)):
+        signal = x.detach().double()
+        noise = torch.from_numpy(FORMATS["mxfp8_e4m3"](signal.numpy())) - signal
+        expected = 20 * math.log10(signal.norm() / noise.norm())
+        assert found[name][0] == pytest.approx(expected, rel=1e-4)

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from taiyi_fx.quantities.stock.spectra import rank_me
 from taiyi_fx.reductions import SingularValues
-from tests.quantities.stock.recorded import bench
+from tests.quantities.stock.recorded import bench, recorded
 
 
 def condition(x):
@@ -38,6 +39,13 @@ def test_a_constant_input_has_no_variance_and_an_infinite_condition_number():
     x = torch.full((10, 3), 0.1)
     assert bench("InputCovMaxEig", x) == 0
     assert bench("InputCovCondition", x) == math.inf
+
+
+@pytest.mark.parametrize("c", [1, 3])
+def test_a_single_row_has_no_covariance(c):
+    assert recorded(nn.Identity(), "InputCovMaxEig", torch.ones(1, c)) == {}
+    entry = ["InputCovMaxEig", "every(1)", {"centered": False}]
+    assert recorded(nn.Identity(), entry, torch.ones(1, c))[0] == pytest.approx(c)
 
 
 def test_the_effective_rank_counts_equal_directions_and_knows_no_size():

@@ -31,6 +31,7 @@ _LARGE, _TIMES, _STILL = 50.0, 4.0, 1.1
 """A size, a factor over the beginning, and one over a quarter of the numbers: it still grows."""
 _MANY = 2 * STEPS
 _BEGINS_SO, _EVEN, _UNTRAINED = 0.6, 0.35, 0.9
+_TWO = 2
 """The weight of the first key and the entropy with which no attention begins, and the share of a
 guess's cost that an untrained model has."""
 _ALL = 0.98
@@ -103,13 +104,14 @@ def sharp_starts(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _is_untrained(loss: Watched, evidence: Evidence) -> bool:
+    """True for a loss of a guess; of two, a trained model beside a reference begins there, too."""
     classes = evidence.classes.get(loss.quantity, 0)
-    return classes > 1 and float(loss.values[0]) >= _UNTRAINED * np.log(classes)
+    return classes > _TWO and float(loss.values[0]) >= _UNTRAINED * np.log(classes)
 
 
 def attention_collapses(evidence: Evidence) -> Iterator[Finding]:
     """Attentions of which each query looks at a single key, by large logits."""
-    largest = {one.module: one for one in evidence.of_quantity("AttentionLogitMax")}
+    largest = evidence.by_module("AttentionLogitMax")
     # Those of trained models may rest on the first key by logits of any size.
     known = evidence.of_quantity("AttentionSink")
     sinks = {one.module for one in known if median(one.values[:_FIRST]) >= _RESTS}

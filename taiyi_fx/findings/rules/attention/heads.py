@@ -35,10 +35,7 @@ ODD_HEAD = Kind(
 
 def odd_heads(evidence: Evidence) -> Iterator[Finding]:
     """Attentions with a head whose output is nothing beside that of all, or far beyond others'."""
-    parts = [
-        {one.module: one for one in evidence.of_quantity(f"HeadNorm.{part}")}
-        for part in ("smallest", "median", "largest")
-    ]
+    parts = [evidence.by_module(f"HeadNorm.{part}") for part in ("smallest", "median", "largest")]
     for one in evidence.of_quantity("HeadNorm"):
         if all(one.module in part for part in parts):
             series = at_common_steps([one, *(part[one.module] for part in parts)])

@@ -10,7 +10,7 @@ import numpy as np
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import STEPS
 from taiyi_fx.findings.facts.robust import median
-from taiyi_fx.findings.facts.watched import Watched, at_common_steps, names_of
+from taiyi_fx.findings.facts.watched import Watched, at_common_steps, in_roles, names_of
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
@@ -60,10 +60,7 @@ def turned_masks(evidence: Evidence) -> Iterator[Finding]:
 
 def missing_masks(evidence: Evidence) -> Iterator[Finding]:
     """The few attentions of a role that see later keys, where all others never do."""
-    groups: dict[str, list[Watched]] = {}
-    for one in evidence.of_quantity("AttentionAhead"):
-        groups.setdefault(one.role, []).append(one)
-    for group in groups.values():
+    for group in in_roles(evidence.of_quantity("AttentionAhead")):
         seeing = [one for one in group if (one.values > _SOME).all() and not _is_of_future(one)]
         blind = [one for one in group if not one.values.any()]
         fewest = _FEW - _are_alike(group, evidence)
@@ -126,11 +123,8 @@ def _sees_one_ahead(ahead: Watched, evidence: Evidence) -> bool:
 
 def narrow_masks(evidence: Evidence) -> Iterator[Finding]:
     """The one attention of a role whose queries may see next to nothing of what others' may."""
-    groups: dict[str, list[Watched]] = {}
-    for one in evidence.of_quantity("AttentionAllowed"):
-        if len(one.values) >= STEPS:
-            groups.setdefault(one.role, []).append(one)
-    for group in groups.values():
+    every = (s for s in evidence.of_quantity("AttentionAllowed") if len(s.values) >= STEPS)
+    for group in in_roles(every):
         least = min(group, key=lambda one: float(one.values.max()))
         others = [float(other.values.min()) for other in group if other is not least]
         value = float(least.values.max())

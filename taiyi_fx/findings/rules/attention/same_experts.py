@@ -9,7 +9,7 @@ import numpy as np
 from taiyi_fx.findings.blocks import common_block
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import STEPS
-from taiyi_fx.findings.facts.watched import Watched, names_of
+from taiyi_fx.findings.facts.watched import Watched, grouped, names_of
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
@@ -35,12 +35,9 @@ def same_weights(evidence: Evidence) -> Iterator[Finding]:
     Weights that begin as copies part at the first step, and one weight of several modules has one
     gradient.
     """
-    groups: dict[Hashable, list[Watched]] = {}
-    for one in evidence.weights.values():
-        if len(one.values) >= STEPS and not one.call and one.values[-1] != one.values[0]:
-            key = one.role, one.quantity, one.steps.tobytes(), one.values.tobytes()
-            groups.setdefault(key, []).append(one)
-    for group in groups.values():
+    every = (s for s in evidence.weights.values() if len(s.values) >= STEPS and not s.call)
+    moved = (s for s in every if s.values[-1] != s.values[0])
+    for group in grouped(moved, _numbers).values():
         gradients = {g.values.tobytes() for s in group if (g := _gradient(s, evidence)) is not None}
         if len(group) >= _FEW and len(gradients) == len(group):
             text = (
@@ -50,6 +47,10 @@ def same_weights(evidence: Evidence) -> Iterator[Finding]:
             module = common_block([one.module for one in group])
             yield SAME_WEIGHTS.at(group[0], 0, text, "weights that part", module=module)
             return
+
+
+def _numbers(s: Watched) -> Hashable:
+    return s.role, s.quantity, s.steps.tobytes(), s.values.tobytes()
 
 
 def _gradient(weight: Watched, evidence: Evidence) -> Watched | None:
@@ -63,9 +64,8 @@ def untaught_routers(evidence: Evidence) -> Iterator[Finding]:
     While it depends on the experts that they choose.
     """
     routers = dict.fromkeys(s.name for s in evidence.of_quantity("RouterEntropy"))
-    for loss in evidence.losses:
-        graph = evidence.loss_graphs.get(loss.quantity)
-        reached = graph.reached if graph else frozenset[str]()
+    for loss, graph in evidence.graphs:
+        reached = graph.reached
         for name in routers:
             own = [s for s in evidence.weight_gradients.values() if _is_in(s.name, name)]
             around = name.rpartition(".")[0]

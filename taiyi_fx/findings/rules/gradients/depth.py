@@ -23,9 +23,16 @@ _ABOVE = 30.0
 _POWERS = 3.5
 """Powers of ten between the first module's gradient and the last one's."""
 
+_MOST = 0.7
+"""Of these powers, what one place makes where there is no steady slope."""
+
 _ADVICE = (
     "Use residual connections, normalization, another activation, or an initialisation that keeps "
     "the scale of gradients"
+)
+_AT_ONE_PLACE = (
+    "Look at what lies between these two, and whether another term of the loss, or another branch, "
+    "brings its gradient there"
 )
 VANISHING = Kind("vanishing_gradient", "warning", _ADVICE)
 EXPLODING = Kind("exploding_gradient", "warning", _ADVICE)
@@ -69,16 +76,27 @@ def chains(evidence: Evidence) -> Iterator[Finding]:
         return
     sizes = np.array([median(log10(s.last_half)) for s in series])
     slope, _ = np.polyfit(np.arange(len(sizes)), sizes, 1)
-    total = float(slope * (len(sizes) - 1))
-    if abs(total) < _POWERS or abs(sizes[-1] - sizes[0]) < _POWERS:
+    fitted, powers = float(slope * (len(sizes) - 1)), float(sizes[-1] - sizes[0])
+    if min(fitted * np.sign(powers), abs(powers)) < _POWERS:
         return
     first, last = series[0], series[-1]
-    if total > 0 and evidence.has_layer_scales:
+    if powers > 0 and evidence.has_layer_scales:
         return
-    kind, word = (VANISHING, "shrink") if total > 0 else (EXPLODING, "grow")
+    kind, word = (VANISHING, "shrink") if powers > 0 else (EXPLODING, "grow")
     text = (
-        f"gradients {word} by a factor of {np.power(10.0, abs(total)):.1e} on their way from "
+        f"gradients {word} by a factor of {np.power(10.0, abs(powers)):.1e} on their way from "
         f"{last.module!r} back to {first.module!r}"
     )
     expected = f"near {float(last.values[-1]):.3g}, as of {last.module!r}"
-    yield kind.at(first, 0, text, expected, value=float(first.values[-1]))
+    changes = np.diff(sizes) * np.sign(powers)
+    i = int(changes.argmax())
+    if changes[i] < _MOST * abs(powers):
+        yield kind.at(first, 0, text, expected, value=float(first.values[-1]))
+        return
+    site, behind = series[i], series[i + 1]
+    text += (
+        f", most of it, {np.power(10.0, changes[i]):.1e}, at one place: from "
+        f"{behind.module!r} to {site.module!r}"
+    )
+    value = float(site.values[-1])
+    yield kind.at(site, 0, text, expected, value=value, advice=_AT_ONE_PLACE)

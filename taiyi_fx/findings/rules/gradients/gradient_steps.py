@@ -62,8 +62,8 @@ def gradient_steps(evidence: Evidence) -> Iterator[Finding]:
 
 def _explained(evidence: Evidence) -> Iterator[tuple[Watched, Numbers]]:
     """The gradient of each weight, and its size over that of what it is made of."""
-    given = {s.module: s for s in evidence.of_quantity("InputRMS")}
-    returned = {s.module: s for s in evidence.of_quantity("OutputGradRMS")}
+    given = evidence.by_module("InputRMS")
+    returned = evidence.by_module("OutputGradRMS")
     for module, gradient in evidence.weight_gradients.items():
         if is_recurrent(gradient.name, evidence.attributes):
             continue  # whose gradient grows on its way through time

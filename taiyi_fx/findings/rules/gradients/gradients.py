@@ -8,7 +8,7 @@ import numpy as np
 
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.robust import median
-from taiyi_fx.findings.facts.watched import Watched, names_of
+from taiyi_fx.findings.facts.watched import Watched, grouped, names_of
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.rules.optimizer.rates import in_group
@@ -52,7 +52,7 @@ def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
     again |= {name for graph in evidence.loss_graphs.values() for name in graph.several_ways}
     # And that of a closure is of its last call alone, where layers were read at all of them.
     cosines = [s for s in every if s.name not in again and s.name not in evidence.fitted]
-    sizes = {s.module: s for s in evidence.of_quantity("WeightGradExcess")}
+    sizes = evidence.by_module("WeightGradExcess")
     summed = [s for s in cosines if _is_summed(s, sizes.get(s.module))]
     is_known = len(cosines) >= _FEW or any(_begins_alone(s, sizes[s.module]) for s in summed)
     if is_known and len(summed) >= _MOST * len(cosines):
@@ -67,11 +67,10 @@ def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
 
 def _parts(cosines: list[Watched], evidence: Evidence) -> list[list[Watched]]:
     """The weights of each group of the optimizers, and those of none; else by their first names."""
-    groups, found = evidence.groups, dict[object, list[Watched]]()
-    for s in cosines:
-        group = groups.get(s.module, (None,))[0] if groups else s.module.partition(".")[0]
-        found.setdefault(group, []).append(s)
-    return [*found.values()]
+    groups = evidence.groups
+    if not groups:
+        return [*grouped(cosines, lambda s: s.module.partition(".")[0]).values()]
+    return [*grouped(cosines, lambda s: groups.get(s.module, (None,))[0]).values()]
 
 
 def _pile_up(part: list[Watched], sizes: Mapping[str, Watched]) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from taiyi_fx.findings.blocks import in_blocks, named
-from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.evidence import Evidence, listed
 from taiyi_fx.findings.facts.lasting import STEPS, ends
 from taiyi_fx.findings.facts.watched import Watched, names_of
 from taiyi_fx.findings.finding import Finding
@@ -19,8 +19,9 @@ MISSING_GRADIENT = Kind(
 DETACHED = Kind(
     "detached",
     "warning",
-    "Look between it and the loss for detach, .data, .item, torch.no_grad or a tensor that is made "
-    "anew; to freeze it on purpose call requires_grad_(False)",
+    "Look between it and the loss for detach, .data, .item, torch.no_grad, a tensor that is made "
+    "anew, and for what has no gradient: an index of argmax, topk or max, rounding, a comparison; "
+    "to freeze it on purpose call requires_grad_(False)",
 )
 NEVER_CALLED = Kind(
     "never_called",
@@ -28,6 +29,13 @@ NEVER_CALLED = Kind(
     "Nothing is wrong if it is left out on purpose; else look at the forward that should call it, "
     "and at what it calls instead",
 )
+_OF_CUTS = (
+    "An index, a rounded number and what is detached have no gradient: multiply what is chosen by "
+    "its weight, hand the gradient past it as x + (y - x).detach() does, or give the loss a term "
+    "that teaches it; to freeze it on purpose call requires_grad_(False)"
+)
+_OF_INDICES = ("max", "min", "topk", "sort", "kthvalue")
+"""Functions that return indices beside values."""
 DETACHED_OF_ALL = Kind(
     "detached",
     "alert",
@@ -44,6 +52,8 @@ DETACHED_AT_END = Kind(
 
 _TABLE = "torch.nn.modules.sparse.Embedding"
 _UNCALLED = "the module was not called"
+_COMPUTED = "is computed of other parameters"
+"""Of a weight whose gradient nobody asks for, but those of what a parametrization makes it of."""
 _NAMES = ("WeightGradNorm", "ParameterGradNorm.weight")
 
 
@@ -52,7 +62,9 @@ def missing_gradients(evidence: Evidence) -> Iterator[Finding]:
     lacking = [
         s
         for s in evidence.weights.values()
-        if len(s.values) >= STEPS and s.module not in evidence.weight_gradients
+        if len(s.values) >= STEPS
+        and s.module not in evidence.weight_gradients
+        and _COMPUTED not in _reason(s.module, evidence)
     ]
     cut = [s for s in lacking if _is_cut_off(s.module, evidence)]
     yield from _detached(cut, evidence)
@@ -102,7 +114,24 @@ def _detached(cut: list[Watched], evidence: Evidence) -> Iterator[Finding]:
         site, others = before[-1], before[:-1]
         text = f"no gradient reaches {site.module!r}, though it is computed with"
         text += f", nor {names_of(others)} before it" if others else ""
-        yield DETACHED.at(site, 0, text, "a gradient, as those behind it have")
+        cuts = evidence.cuts_behind(site.module, evidence.weights)
+        text += _cut_by(cuts)
+        advice = _OF_CUTS if cuts else DETACHED.advice
+        others = {"advice": advice, "functions": tuple(cuts)}
+        yield DETACHED.at(site, 0, text, "a gradient, as those behind it have", **others)
+
+
+def _cut_by(cuts: Sequence[str]) -> str:
+    """The ending of a sentence on the functions that pass no gradient back."""
+    plain = [name for name in cuts if name not in _OF_INDICES]
+    indices = [name for name in cuts if name in _OF_INDICES]
+    parts = []
+    if plain:
+        passes = "pass" if len(plain) > 1 else "passes"
+        parts.append(f"{listed(plain)}, which {passes} no gradient back")
+    if indices:
+        parts.append(f"{listed(indices)}, whose indices have no gradient")
+    return f"; between it and the loss: {', and '.join(parts)}" if parts else ""
 
 
 def _is_last_of_its_role(s: Watched, evidence: Evidence) -> bool:

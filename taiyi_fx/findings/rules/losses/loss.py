@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from taiyi_fx.findings.facts.evidence import Evidence
-from taiyi_fx.findings.facts.logits import Logits
 from taiyi_fx.findings.facts.movers import moved_first
 from taiyi_fx.findings.facts.robust import Numbers, median, smooth, spread, trailing_scores
-from taiyi_fx.findings.facts.squashed import COSINES, OTHER_AXIS, RAW, SHARES
+from taiyi_fx.findings.facts.squashed import COSINES, OTHER_AXIS, RAW, SHARES, TWICE
 from taiyi_fx.findings.facts.squashed import DIVERGENCE as OF_DIVERGENCE
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
@@ -62,12 +61,16 @@ SPIKE = Kind(
 SQUASHED = Kind(
     "squashed_loss",
     "warning",
-    "Give the loss what comes before the softmax, sigmoid or activation: cross_entropy and "
-    "binary_cross_entropy_with_logits apply one themselves, to numbers of any size and sign",
+    "Leave that out, and give the loss what comes before it: cross_entropy applies a softmax "
+    "itself, and binary_cross_entropy_with_logits a sigmoid, to numbers of any size and sign",
 )
 _FEATURES = (
     "Leave the softmax out: cross_entropy applies one to the logits, and features before the last "
     "layer want an activation such as relu"
+)
+_ONCE = (
+    "Leave one of the two out: the model ends in one, or the loss applies one itself, as losses of "
+    "logits do, and many of overlaps"
 )
 _SCALE = (
     "Multiply the cosines by a scale, 10 to 30 or a parameter, or divide them by a temperature, "
@@ -76,21 +79,26 @@ _SCALE = (
 UNSQUASHED = Kind(
     "unsquashed_loss",
     "alert",
-    "Give nll_loss what log_softmax returns, or take cross_entropy, which applies it to logits",
+    "Give nll_loss or ctc_loss what log_softmax returns; or take cross_entropy in the place of "
+    "nll_loss, which applies it to logits",
 )
+_LOGARITHMS = "what log_softmax returns"
 _LOG = "Give kl_div what log_softmax returns as its first argument, and probabilities as its second"
 CLASS_AXIS = Kind(
     "class_axis",
     "alert",
-    "Take log_softmax over the axis of the classes, which is axis 1 of what nll_loss is given, or "
-    "cross_entropy of the logits",
+    "Take log_softmax over the axis of the classes, which is axis 1 of what nll_loss is given, and "
+    "the last of what ctc_loss is given; or cross_entropy of the logits",
 )
-PLATEAU = Kind(
-    "plateau",
-    "note",  # a hard problem looks the same
-    "The learning rate may be far too small, parameters may be missing from the optimizer, or "
-    "inputs and targets may not belong together; that of a policy or a game need not fall",
-)
+_DATA = "Inputs and targets may not belong together"
+_GAMES = "the loss of a policy or a game need not fall"
+PLATEAU = Kind("plateau", "note", f"{_DATA}; {_GAMES}")  # a hard problem looks the same
+_SMALL_RATE = "the learning rate may be far too small"
+_LARGE_RATE = "the learning rate may be too large"
+_MISSING = "parameters may be missing from the optimizer"
+_FAST, _TOO_FAST = 1e-3, 1e-2
+"""Steps beside the weights from which on no rate is far too small, and those of one that is large.
+"""
 
 
 def divergence(evidence: Evidence) -> Iterator[Finding]:
@@ -105,7 +113,7 @@ def divergence(evidence: Evidence) -> Iterator[Finding]:
         bound = _RISE * max(start, low)
         if last.min() <= bound or last.min() - start < 6 * _noise(loss.values):
             continue
-        if _is_of_players(loss, evidence):
+        if is_of_players(loss, evidence):
             continue
         i = int(np.flatnonzero(values <= bound)[-1]) + 1
         step = int(loss.steps[i])
@@ -143,18 +151,19 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         has_learnt = medians[i] < _LEARNT * untrained
         is_worse = has_learnt and scores[i] > _CLEAR and loss.values[i] > _ABOVE * untrained
         is_wild = lasts or is_huge or (is_worse and not is_latest)
-        is_wild = is_wild and is_seen and not _is_of_players(loss, evidence)
+        is_wild = is_wild and is_seen and not is_of_players(loss, evidence)
         severity = "warning" if is_wild else "note"
         yield SPIKE.at(loss, i, text, f"near {medians[i]:.3g}", module="", severity=severity)
 
 
 def squashed_twice(evidence: Evidence) -> Iterator[Finding]:
-    """Losses that squash what the model has squashed already."""
+    """Losses that squash what the model has squashed already, or nothing of what they should."""
     for loss in evidence.losses:
         name = evidence.squashed.get(loss.quantity)
-        if name == OF_DIVERGENCE:
+        if name in (RAW, OF_DIVERGENCE):
             text = f"{loss.quantity!r} takes logarithms of probabilities, and is given others"
-            yield UNSQUASHED.at(loss, 0, text, "what log_softmax returns", module="", advice=_LOG)
+            advice = _LOG if name == OF_DIVERGENCE else UNSQUASHED.advice
+            yield UNSQUASHED.at(loss, 0, text, _LOGARITHMS, module="", advice=advice)
         elif name == OTHER_AXIS:
             text = f"{loss.quantity!r} takes log_softmax over another axis than that of the classes"
             yield CLASS_AXIS.at(loss, 0, text, "the axis of the classes", module="")
@@ -163,7 +172,8 @@ def squashed_twice(evidence: Evidence) -> Iterator[Finding]:
                 f"the layer that returns the logits of {loss.quantity!r} is given what a softmax "
                 "returns: shares that add up to 1, of which it can make little difference"
             )
-            module = logits.module if (logits := _logits(loss, evidence)) else ""
+            graph = evidence.loss_graphs.get(loss.quantity)
+            module = graph.logits.module if graph and graph.logits else ""
             yield SQUASHED.at(loss, 0, text, "features", module=module, advice=_FEATURES)
         elif name == COSINES:
             guess, classes = guess_of(loss, evidence)
@@ -173,17 +183,29 @@ def squashed_twice(evidence: Evidence) -> Iterator[Finding]:
                 f"{classes} classes it costs {least:.3g} at least, and a guess {guess:.3g}"
             )
             yield SQUASHED.at(loss, 0, text, "logits", module="", advice=_SCALE)
-        elif name == RAW:
-            text = f"{loss.quantity!r} takes logarithms of probabilities, and is given others"
-            yield UNSQUASHED.at(loss, 0, text, "what log_softmax returns", module="")
+        elif name and name.startswith(TWICE):
+            once = name.removeprefix(TWICE)
+            text = f"on the way to {loss.quantity!r}, a {once} is given what a {once} returns"
+            others = {"module": "", "functions": (once,), "advice": _ONCE}
+            yield SQUASHED.at(loss, 0, text, "logits", **others)
         elif name:
-            text = f"{loss.quantity!r} takes logits, and is given what {name} returns"
-            yield SQUASHED.at(loss, 0, text, "logits", module="")
+            text = _squashes(loss, name, evidence)
+            yield SQUASHED.at(loss, 0, text, "logits", module="", functions=(name,))
 
 
-def _logits(loss: Watched, evidence: Evidence) -> Logits | None:
-    graph = evidence.loss_graphs.get(loss.quantity)
-    return graph.logits if graph else None
+def _squashes(loss: Watched, name: str, evidence: Evidence) -> str:
+    """The sentence on a loss of what a function has squashed, with the module that calls it."""
+    graph, module = evidence.loss_graphs.get(loss.quantity), _last_of(name, evidence)
+    function = graph.squashing if graph else ""
+    of = f"is {function} of" if function else "takes logits, and is given"
+    return f"{loss.quantity!r} {of} what {f'{module!r}, a {name},' if module else name} returns"
+
+
+def _last_of(name: str, evidence: Evidence) -> str:
+    """The model's last module, if it is one of a function of torch: a `Sigmoid`; else empty."""
+    last = evidence.order[-1] if evidence.order else ""
+    own = evidence.attributes.get(last.partition("@")[0])
+    return last if own and own.kind.rpartition(".")[2].lower() == name else ""
 
 
 def plateau(evidence: Evidence) -> Iterator[Finding]:
@@ -203,8 +225,8 @@ def plateau(evidence: Evidence) -> Iterator[Finding]:
         is_noise = start - last > _FLAT * abs(start) and not is_at_guess
         beyond = " beyond how it varies" * is_noise
         text = (
-            f"{loss.quantity!r} does not fall{beyond}: it is {last:.3g} after "
-            f"{len(loss.values)} steps, and was {start:.3g} in the beginning"
+            f"{loss.quantity!r} does not fall{beyond}: it is {last:.3g} in the last {n} of its "
+            f"{len(loss.values)} numbers (their median), and was {start:.3g} in the first {n}"
         )
         if is_at_guess:
             text += f"; a guess among {classes} classes costs {guess:.3g}"
@@ -216,8 +238,18 @@ def plateau(evidence: Evidence) -> Iterator[Finding]:
         if moved < _BEGUN:
             text += f"; weights have moved by {moved:.1%} of their size so far"
         severity = "warning" if is_flat and not moved < _BEGUN else "note"
-        expected = f"below {start:.3g}"
-        yield PLATEAU.at(loss, 0, text, expected, module="", value=last, severity=severity)
+        others = {"module": "", "value": last, "severity": severity}
+        others["advice"] = "".join([_DATA, *_reasons(evidence), f"; {_GAMES}"])
+        yield PLATEAU.at(loss, 0, text, f"below {start:.3g}", **others)
+
+
+def _reasons(evidence: Evidence) -> list[str]:
+    """Other reasons for a loss that does not fall, but for those that what is recorded excludes."""
+    steps = [s.values[np.isfinite(s.values)] for s in evidence.steps_of_weights]
+    usual = median([median(values) for values in steps if len(values)])
+    moves = bool(steps) and all(values.any() for values in steps) and not evidence.left_out
+    reasons = [_LARGE_RATE] * (usual >= _TOO_FAST) + [_SMALL_RATE] * (not usual >= _FAST)
+    return [f", or {reason}" for reason in (*reasons, *([] if moves else [_MISSING]))]
 
 
 def _still_falls(loss: Watched, noise: float) -> bool:
@@ -233,8 +265,8 @@ def _moved(evidence: Evidence) -> float:
     """The share of their size by which weights have moved, all steps together; NaN if not known."""
     ways = [
         median(s.values[np.isfinite(s.values)]) * (s.steps[-1] - s.steps[0])
-        for s in evidence.of_each("UpdateRatio")
-        if "weight" in s.quantity and np.isfinite(s.values).any()
+        for s in evidence.steps_of_weights
+        if np.isfinite(s.values).any()
     ]
     return median([way for way in ways if way > 0]) if any(ways) else np.nan
 
@@ -266,7 +298,7 @@ def _is_of_a_game(loss: Watched) -> bool:
     return loss.quantity.lower() != "loss"
 
 
-def _is_of_players(loss: Watched, evidence: Evidence) -> bool:
+def is_of_players(loss: Watched, evidence: Evidence) -> bool:
     """True for one of several losses that have no total, as those of a generator and its judge.
 
     What one wins the other loses; and a penalty may come in each eighth step alone.

@@ -18,6 +18,8 @@ _NEAR = 1.5
 """The factor within which a loss is what the bounds allow, times the number of cases."""
 _MANY = 16
 """Cases by which no accumulation of gradients divides, as a rule."""
+_BEYOND = 1.1
+"""Times the largest that shares can cost which add up to 1."""
 _OUTWEIGHED = 8.0
 """Times the largest cross entropy: so large are no usual terms beside it, as those of boxes."""
 _LARGE = 30.0
@@ -32,6 +34,10 @@ _TWICE = "The mean over a batch needs no further division by its size: each step
 _TERMS = (
     "Look at the other terms of the loss, at their weights and signs: they decide what is learnt, "
     "and the cross entropy hardly does"
+)
+_SHARES = (
+    "Where a sample may have several labels, take binary_cross_entropy_with_logits: cross_entropy "
+    "is of classes that exclude each other"
 )
 _TEMPERATURE = (
     "Look for a temperature or a factor between the last module and the loss, and for a sum in "
@@ -61,9 +67,11 @@ def odd_losses(evidence: Evidence) -> Iterator[Finding]:
     """Means of cross entropies that are smaller or larger than logits of their size can cost."""
     if not evidence.is_from_the_start:
         return
-    for loss in evidence.losses:
-        graph = evidence.loss_graphs.get(loss.quantity)
-        logits = graph.logits if graph else None
+    for loss, graph in evidence.graphs:
+        logits = graph.of_shares
+        if logits is not None and not loss.steps[0]:
+            yield from _of_shares(loss, logits, evidence)
+        logits = graph.logits
         if logits is None or not logits.is_mean or logits.classes < 2 or loss.steps[0]:
             continue
         bounds = _bounds(logits, evidence)
@@ -110,6 +118,17 @@ def _of_loss(loss: Watched, logits: Logits, bounds: _Bounds) -> Finding | None:
         )
         return _finding(loss, text, bounds, advice)
     return None
+
+
+def _of_shares(loss: Watched, logits: Logits, evidence: Evidence) -> Iterator[Finding]:
+    """A cross entropy that costs more than any shares of classes can that add up to 1."""
+    bounds, first = _bounds(logits, evidence), float(loss.values[0])
+    if bounds is not None and first > _BEYOND * bounds.most:
+        text = (
+            f"{loss.quantity!r} begins at {first:.3g}, where what {logits.module!r} returns costs "
+            f"{bounds.most:.3g} at most, if the targets of a sample are shares that add up to 1"
+        )
+        yield _finding(loss, text, bounds, _SHARES)
 
 
 def _of_gradient(loss: Watched, logits: Logits, evidence: Evidence) -> Finding | None:

@@ -47,14 +47,12 @@ NORMALISED_SAMPLES = Kind(
 
 def normalised_samples(evidence: Evidence) -> Iterator[Finding]:
     """Tensors of samples that are divided by their size along these."""
-    for loss in evidence.losses:
-        graph = evidence.loss_graphs.get(loss.quantity)
-        for one in graph.over_samples if graph else ():
-            if _is_number_of_samples(one.shape[0], evidence):
-                of = f"what {one.module!r} makes" if one.module else "a tensor"
+    for loss, graph in evidence.graphs:
+        for one in graph.over_samples:
+            if _is_number_of_samples(one.given[0], evidence):
                 text = (
-                    f"on the way to {loss.quantity!r}, {of}, of shape {one.shape}, is divided by "
-                    "its size along axis 0, that of the samples"
+                    f"on the way to {loss.quantity!r}, {one.source}, of shape {one.given}, is "
+                    "divided by its size along axis 0, that of the samples"
                 )
                 yield NORMALISED_SAMPLES.at(loss, 0, text, "another axis", module=one.module)
                 break
@@ -64,23 +62,18 @@ def softmax_axes(evidence: Evidence) -> Iterator[Finding]:
     """Softmaxes over the samples, or one element; of attention, over an axis that is not summed
     over, or not the last.
     """
-    for loss in evidence.losses:
-        graph = evidence.loss_graphs.get(loss.quantity)
-        for one in graph.softmaxes if graph else ():
-            if one.is_of_one or _is_of_samples(one, evidence):
+    for loss, graph in evidence.graphs:
+        for one in graph.softmaxes:
+            if one.is_of_one or _is_number_of_samples(one.shape[one.axis], evidence):
                 yield _of_others(loss, one)
                 break
-        for one in graph.unsummed[-1:] if graph else ():
+        for one in graph.unsummed[-1:]:
             yield _of_attention(loss, one)
     yield from _of_scores(evidence)
 
 
-def _is_of_samples(one: OddSoftmax, evidence: Evidence) -> bool:
-    """True if an axis has as many entries as the first axes of what the model is given."""
-    return _is_number_of_samples(one.shape[one.axis], evidence)
-
-
 def _is_number_of_samples(size: int, evidence: Evidence) -> bool:
+    """True for as many as the first axes of what the model is given have together."""
     shapes = (evidence.shape_before(module) for module in evidence.order)
     given = next((shape for shape in shapes if shape), "")
     sizes = [int(n) for n in given.split("×") if n.isdecimal()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.rules.losses.loss import guess_of, is_of_players
 
 _MANY = 40
 """Numbers below which a loss has no course yet."""
@@ -18,6 +20,7 @@ _TIMES = 100.0
 """Times the largest size of the beginning, and times 1: a likelihood of densities falls below zero,
 but not so far."""
 _FIRST = 5
+_TWO = 2
 _QUARTERS = 1.5
 """The factor of its size in the last quarter over that in the quarter before: it goes on."""
 
@@ -27,6 +30,10 @@ _BELOW = 0.01
 _TARGETS = (
     "Give binary_cross_entropy_with_logits targets of 0 and 1, as F.one_hot(y, classes).float(), "
     "not the numbers of classes; for those take cross_entropy"
+)
+_TO_ONE = (
+    "Look at the targets: a softmax over the axis of the classes makes them add up to 1 for each "
+    "sample; one over the samples, or values that are cut off, do not"
 )
 UNBOUNDED_LOSS = Kind(
     "unbounded_loss",
@@ -43,8 +50,8 @@ def unbounded_losses(evidence: Evidence) -> Iterator[Finding]:
     """
     for loss in evidence.losses:
         sizes, n = -loss.values, len(loss.values)
-        classes = evidence.classes.get(loss.quantity, 0)
-        if classes > 1 and evidence.is_from_the_start and _is_negated(loss, float(np.log(classes))):
+        guess, classes = guess_of(loss, evidence)
+        if evidence.is_from_the_start and _is_negated(loss, guess) and _has_sign(loss, evidence):
             text = (
                 f"{loss.quantity!r} begins at {loss.values[0]:.3g}, about what a guess among "
                 f"{classes} classes costs with a minus, and falls to {loss.values[-1]:.3g}"
@@ -69,18 +76,29 @@ def unbounded_losses(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _of_targets(loss: Watched, evidence: Evidence) -> Finding | None:
-    """A cross entropy that began above 0 and is below it: no probabilities are its targets."""
+    """A cross entropy, or a divergence, that is below 0: no probabilities are its targets."""
     graph = evidence.loss_graphs.get(loss.quantity)
-    logits = graph.logits if graph else None
     below = np.flatnonzero(loss.values < -_BELOW)
-    if logits is None or not logits.is_whole or not len(below) or loss.values[0] <= 0:
+    if graph is None or not len(below):
         return None
     i = int(below[0])
-    text = (
-        f"step {loss.steps[i]}: {loss.quantity!r} is a cross entropy, and falls to "
-        f"{loss.values[i]:.3g}, below 0, as no targets between 0 and 1 allow"
-    )
-    return UNBOUNDED_LOSS.at(loss, i, text, "above 0", module="", advice=_TARGETS)
+    shown = f"step {loss.steps[i]}: {loss.quantity!r} is a"
+    falls = f"and falls to {loss.values[i]:.3g}, below 0, as"
+    found = partial(UNBOUNDED_LOSS.at, loss, i, expected="above 0", module="")
+    if graph.is_divergence:
+        text = f"{shown} divergence, {falls} none between shares that add up to 1 is"
+        return found(text, severity="warning", advice=_TO_ONE)
+    if graph.logits is None or not graph.logits.is_whole or loss.values[0] <= 0:
+        return None
+    text = f"{shown} cross entropy, {falls} no targets between 0 and 1 allow"
+    return found(text, advice=_TARGETS)
+
+
+def _has_sign(loss: Watched, evidence: Evidence) -> bool:
+    """False for yes or no of one of two players: a generator may lower what its judge raises."""
+    graph = evidence.loss_graphs.get(loss.quantity)
+    is_of_one = is_of_players(loss, evidence) or (graph is not None and graph.is_judged)
+    return guess_of(loss, evidence)[1] > _TWO or not is_of_one
 
 
 def _is_negated(loss: Watched, guess: float) -> bool:

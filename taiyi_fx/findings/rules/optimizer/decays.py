@@ -62,10 +62,9 @@ def _finding(site: Watched, module: str, subject: str, share: float, evidence: E
 
 def _rates(evidence: Evidence) -> dict[str, float]:
     """The usual learning rate of each group: the one of now may be the end of a schedule."""
-    recorded = {s.quantity: median(s.values) for s in evidence.of_quantity("LearningRate")}
-    recorded |= {s.quantity: median(s.values) for s in evidence.of_each("LearningRate")}
+    recorded = {s.quantity: median(s.values) for s in evidence.rates}
     whole = recorded.get("LearningRate")
-    found: dict[str, float] = {}
-    for module, (group, now) in evidence.groups.items():
-        found[module] = recorded.get(f"LearningRate.group{group}", now if whole is None else whole)
-    return found
+    return {
+        module: recorded.get(f"LearningRate.group{group}", now if whole is None else whole)
+        for module, (group, now) in evidence.groups.items()
+    }

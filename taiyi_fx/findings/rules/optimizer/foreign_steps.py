@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from taiyi_fx.findings.blocks import in_blocks, named
-from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.evidence import Evidence, parameter_of
 from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.watched import Values, Watched, at_common_steps
 from taiyi_fx.findings.finding import Finding
@@ -54,7 +54,7 @@ class _Excess(NamedTuple):
 
 def foreign_steps(evidence: Evidence) -> Iterator[Finding]:
     """Weights whose steps are beyond what the rule of their optimizer gives."""
-    weights = [s for s in evidence.of_each("UpdateRatio") if "weight" in s.quantity]
+    weights = evidence.steps_of_weights
     known = [s for s in weights if s.module in evidence.groups and len(s.values) >= _FEW]
     found = [excess for s in known if (excess := _excess(s, evidence)) is not None]
     first = min(found, key=lambda one: int(one.site.steps[one.i]), default=None)
@@ -100,7 +100,7 @@ def _excess(s: Watched, evidence: Evidence) -> _Excess | None:
 
 
 def _beside_rate(s: Watched, rate: float, decay: float, evidence: Evidence) -> _Excess | None:
-    own = evidence.sizes_of_parameters.get((s.module, s.quantity.partition(".")[2]))
+    own = evidence.sizes_of_parameters.get((s.module, parameter_of(s)))
     if own is None:
         return None
     ratio, size = at_common_steps([s, own])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+import numpy as np
+
 from taiyi_fx.findings.blocks import in_blocks, named
 from taiyi_fx.findings.facts.evidence import Evidence, parameter_of
 from taiyi_fx.findings.facts.idle import at_work, idle_experts
@@ -21,6 +23,9 @@ than it, and float32 rounds the step away."""
 _FIRST = 2
 _SOON = 4
 """Numbers in which one moves that an optimizer has: its first step is seen at the second."""
+_GROWN, _MOSTLY = 3.0, 0.85
+"""The factor by which a gradient has grown that is never cleared, and the share of steps at which
+it grows."""
 _MANY = 2 * STEPS
 """Numbers in which one that is pulled a little has to move: the first steps may be rounded away."""
 
@@ -35,6 +40,12 @@ ZERO_GRADIENT_OF_ALL = Kind(
     "alert",
     "The loss does not depend on the model's parameters: look for a weight of zero before it, "
     "outputs that are all dead or saturated, and a loss that is constant",
+)
+UNFED = Kind(
+    "zero_gradient",
+    "alert",
+    "Look at what makes its input: an activation that is dead, a multiplication by zero, a mask "
+    "that hides all",
 )
 NO_UPDATE = Kind(
     "no_update",
@@ -85,17 +96,29 @@ def zero_gradients(evidence: Evidence) -> Iterator[Finding]:
     silent = [s for s in every if mostly(s.values == 0) or ends(s.values == 0)]
     if not silent:
         return
-    if len(silent) == len(every):
-        i = since(silent[-1].values == 0)
-        text = f"step {silent[-1].steps[i]}: all gradients are exactly 0 from here on"
-        yield ZERO_GRADIENT_OF_ALL.at(silent[-1], i, text, "above 0", module="")
-        return
     # What is dead cuts off what lies before it: the last one is where it begins.
     site, others = silent[-1], silent[:-1]
     i = since(site.values == 0)
+    is_unfed = _is_unfed(site, int(site.steps[i]), evidence)
+    if len(silent) == len(every) and not is_unfed:
+        text = f"step {site.steps[i]}: all gradients are exactly 0 from here on"
+        yield ZERO_GRADIENT_OF_ALL.at(site, i, text, "above 0", module="")
+        return
     text = f"step {site.steps[i]}: the gradient of {site.module!r} is exactly 0 from here on"
-    text += f", and that of {names_of(others)} before it" if others else ""
-    yield ZERO_GRADIENT.at(site, i, text, "above 0")
+    text += ", as what it is given is" * is_unfed
+    text += f", and so is that of {names_of(others)}, earlier in the model" if others else ""
+    yield (UNFED if is_unfed else ZERO_GRADIENT).at(site, i, text, "above 0")
+
+
+def _is_unfed(site: Watched, step: int, evidence: Evidence) -> bool:
+    """True if what a module is given is exactly 0 from a step on, and its output has a gradient."""
+    known = [s for s in evidence.of_quantity("InputRMS", "OutputGradRMS") if s.name == site.module]
+    given, pulls = (
+        [s.values[s.steps >= step] for s in known if s.quantity.startswith(side)]
+        for side in ("Input", "Output")
+    )
+    is_zero = any(map(len, given)) and not any(values.any() for values in given)
+    return is_zero and (not pulls or any(values.any() for values in pulls))
 
 
 def no_update(evidence: Evidence) -> Iterator[Finding]:
@@ -123,7 +146,7 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
         text = "no parameter changes, though all have gradients"
         yield NO_UPDATE_OF_ALL.at(still[0], 0, text, expected, module="")
         return
-    ended = [s for s in every if _has_ended(s) and s.module in gradients]
+    ended = [s for s in every if _has_ended(s) and _is_pulled_since(s, evidence)]
     if ended and len(ended) == len([s for s in every if s.module in gradients]):
         site = min(ended, key=lambda s: _since_still(s))
         i = _since_still(site)
@@ -144,6 +167,7 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
         text = f"{named(site, name)} never changes, though it has a gradient and others change"
         is_left_out = site.module in evidence.left_out
         text += _of_optimizer(evidence) if is_left_out else in_group(name, evidence)
+        text += _never_cleared(gradients.get(site.module)) if is_left_out else ""
         yield (NOT_GIVEN if is_left_out else NO_UPDATE).at(site, 0, text, expected, module=name)
     if moves:
         yield from _other_parameters(evidence, out)
@@ -168,10 +192,15 @@ def _dropped(known: Sequence[Watched], evidence: Evidence) -> Iterator[Finding]:
 
 
 def _stays_under_pull(s: Watched, evidence: Evidence) -> bool:
-    gradient, i = evidence.weight_gradients.get(s.module), _since_still(s)
-    if gradient is None or len(s.values) - i < _SOON:
+    return len(s.values) - _since_still(s) >= _SOON and _is_pulled_since(s, evidence)
+
+
+def _is_pulled_since(s: Watched, evidence: Evidence) -> bool:
+    """True for a weight that has a gradient at all numbers since it does not change."""
+    gradient = evidence.weight_gradients.get(s.module)
+    if gradient is None:
         return False
-    return bool((gradient.values[gradient.steps >= s.steps[i]] > 0).all())
+    return bool((gradient.values[gradient.steps >= s.steps[_since_still(s)]] > 0).all())
 
 
 def _other_parameters(evidence: Evidence, out: Collection[str]) -> Iterator[Finding]:
@@ -204,6 +233,15 @@ def _of_optimizer(evidence: Evidence) -> str:
         f"; it is in no group of the optimizer, which has {count} parameter{'s' * (count > 1)} "
         "that the model does not have: a part was replaced after the optimizer was built"
     )
+
+
+def _never_cleared(gradient: Watched | None) -> str:
+    """The ending of a sentence on what no optimizer clears, if its gradient grows and grows."""
+    if gradient is None or gradient.values[-1] < _GROWN * gradient.values[0]:
+        return ""
+    if (np.diff(gradient.values) > 0).mean() < _MOSTLY:
+        return ""
+    return ", so that no zero_grad() clears its gradient, which adds up"
 
 
 def _has_ended(s: Watched) -> bool:

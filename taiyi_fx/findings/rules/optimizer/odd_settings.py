@@ -67,8 +67,7 @@ def _of_groups(site: Watched, evidence: Evidence) -> Iterator[Finding]:
 
 
 def _negative_rates(evidence: Evidence) -> Iterator[Finding]:
-    rates = [s for s in evidence.series if s.quantity.split(".")[0] == "LearningRate"]
-    for one in rates:
+    for one in evidence.rates:
         if (one.values < 0).any():
             i = int((one.values < 0).argmax())
             text = f"from step {one.steps[i]} on {one.quantity} is below 0, {one.values[i]:.3g}"

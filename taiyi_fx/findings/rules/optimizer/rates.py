@@ -32,11 +32,7 @@ ODD_RATE = Kind(
 
 def odd_rates(evidence: Evidence) -> Iterator[Finding]:
     """A group of the optimizer whose rate and steps are both of another size than the others'."""
-    steps = {
-        s.module: s
-        for s in evidence.of_each("UpdateRatio")
-        if "weight" in s.quantity and s.module in evidence.groups
-    }
+    steps = {s.module: s for s in evidence.steps_of_weights if s.module in evidence.groups}
     found: list[Finding] = []
     for group in sorted({evidence.groups[module][0] for module in steps}):
         own = [s for m, s in steps.items() if evidence.groups[m][0] == group]
@@ -75,7 +71,9 @@ def _size(series: list[Watched], count: int | None) -> float:
 
 def _severity(rates: list[float], sizes: list[float]) -> Severity | None:
     size, usual = sizes
-    if rates[0] == rates[1]:  # such as both 0 where a schedule has ended: what differs is the steps
+    # Equal ones are those of a schedule that has ended. A group that waits for its turn has a rate
+    # of 0, and what does not move has no size of steps.
+    if rates[0] == rates[1] or 0 in rates or np.isnan(sizes).any():
         return None
     if rates[0] >= _FACTOR * rates[1] and size >= max(_LARGE, _OF_STEPS * usual):
         return "alert"

@@ -67,9 +67,7 @@ def _is_lost(s: Watched) -> bool:
 
 def _is_of_size_one(s: Watched, evidence: Evidence) -> bool:
     """True of gains, as norms have them: in bfloat16 the steps to either side of 1 are 0.4 %."""
-    size = next(
-        (p for p in evidence.of_quantity("ParameterRMS.weight") if p.module == s.module), None
-    )
+    size = evidence.by_module("ParameterRMS.weight").get(s.module)
     return size is not None and median(size.values) >= _GAIN
 
 
@@ -112,7 +110,7 @@ def _at_full_rate(s: Watched, evidence: Evidence) -> Watched:
 def _rates(evidence: Evidence, s: Watched) -> Values | None:
     """The largest rate of any group at each step of a series; None if one is not known."""
     known: dict[int, float] = {}
-    groups = [*evidence.of_quantity("LearningRate"), *evidence.of_each("LearningRate")]
+    groups = evidence.rates
     for one in groups:
         for step, rate in zip(one.steps.tolist(), one.values.tolist(), strict=True):
             known[step] = max(rate, known.get(step, 0.0))

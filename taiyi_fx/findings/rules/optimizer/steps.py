@@ -132,9 +132,9 @@ def _moved(evidence: Evidence) -> Iterator[Watched]:
 
     A weight that began at zero takes steps of any size beside it.
     """
-    for s in evidence.of_each("UpdateRatio"):
-        is_known = "weight" in s.quantity and len(s.values) >= _STEPS
-        if is_known and median(_finite(s)) > 0 and not evidence.began_at_zero(s.module):
+    for s in evidence.steps_of_weights:
+        moves = len(s.values) >= _STEPS and median(_finite(s)) > 0
+        if moves and not evidence.began_at_zero(s.module):
             yield s
 
 
@@ -149,7 +149,7 @@ def _odd(one: Watched, name: str, usual: float, evidence: Evidence) -> Finding:
 
 def weight_jumps(evidence: Evidence) -> Iterator[Finding]:
     """A weight that changes by much of its size at one step, where others do not."""
-    weights = (s for s in evidence.of_each("UpdateRatio") if "weight" in s.quantity)
+    weights = evidence.steps_of_weights
     series = [s for s in weights if len(s.values) > 2 * _STEPS]
     steps = [_jump(s) for s in series]
     yield from _all_anew(series, steps, evidence)
@@ -217,7 +217,7 @@ def _jump(s: Watched) -> int | None:
 
 def step_sizes(evidence: Evidence) -> Iterator[Finding]:
     """Steps that are nearly as large as the weights they change, or next to nothing."""
-    known = [s for s in evidence.of_each("UpdateRatio") if "weight" in s.quantity]
+    known = evidence.steps_of_weights
     series = [s for s in known if len(s.values) >= _STEPS and not _is_nothing_yet(s, evidence)]
     large = [s for s in known if _is_large(s, evidence)]
     if all(_settles(s, evidence) for s in large) and len(large) <= _TENTH * len(known):
@@ -259,12 +259,17 @@ def _is_large(s: Watched, evidence: Evidence) -> bool:
 
     A weight that was zero, or nearly, has to take large ones.
     """
-    size = evidence.weights.get(s.module)
-    if size is None or _began_at_nothing(size, evidence) or s.module in evidence.fitted:
-        return False
-    values = s.values * _share_of_usual(s, size, evidence)
+    values = _comparable(s, evidence)
     is_anew = len(values) > 1 and bool((values[:_TWICE] >= _ANEW).any())
     return is_anew or int((values >= _LARGE).sum()) >= _TWICE
+
+
+def _comparable(s: Watched, evidence: Evidence) -> Values:
+    """The steps of a weight, each beside a size that is no tiny one's; none if it had no size."""
+    size = evidence.weights.get(s.module)
+    if size is None or _began_at_nothing(size, evidence) or s.module in evidence.fitted:
+        return np.empty(0)
+    return s.values * _share_of_usual(s, size, evidence)
 
 
 def _settles(s: Watched, evidence: Evidence) -> bool:
@@ -305,11 +310,15 @@ def _began_at_nothing(size: Watched, evidence: Evidence) -> bool:
 
 
 def _large(large: list[Watched], series: list[Watched], evidence: Evidence) -> Finding:
-    first = min(large, key=lambda s: int(s.steps[s.values >= _LARGE][0]))
-    i, value = int(np.flatnonzero(first.values >= _LARGE)[0]), float(first.values.max())
+    first = min(large, key=_first_large)
+    i = int(np.flatnonzero(first.values >= _LARGE)[0])
+    gap = _gap(first, i) if i else 1
+    in_each = "at once" if gap == 1 else f"a step, in the mean of {gap} steps"
+    more = sum((_comparable(s, evidence) >= _LARGE).any() for s in series if s is not first)
     text = (
         f"step {first.steps[i]}: the optimizer changes the weights of {first.module!r} by "
-        f"{value:.2g} of their size at once, and those of {len(large) - 1} more of {len(series)}"
+        f"{first.values[i]:.2g} of their size {in_each}, and those of {more or 'no'} more of "
+        f"{len(series)} by {_LARGE} or more in a step"
     )
     # One that has large steps from the start has them of its own; else it is the optimizer.
     # Those that follow are led by one that leaps by its own size.
@@ -330,7 +339,13 @@ def _large(large: list[Watched], series: list[Watched], evidence: Evidence) -> F
         and (is_alone or _are_quiet(others, int(first.steps[i]), first.values[i]))
     )
     module = common_block([*modules]) if is_own else ""
-    return LARGE_STEPS.at(first, i, text, "near 0.001", module=module, value=value)
+    return LARGE_STEPS.at(first, i, text, "near 0.001", module=module)
+
+
+def _first_large(s: Watched) -> tuple[int, float]:
+    """The step of a weight's first large change, and how large it is, the largest first."""
+    i = int(np.argmax(s.values >= _LARGE))
+    return int(s.steps[i]), -float(s.values[i])
 
 
 def _is_rate_high(step: int, evidence: Evidence) -> bool:

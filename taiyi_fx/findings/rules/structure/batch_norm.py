@@ -77,7 +77,7 @@ def _is_on_its_way(one: Watched, evidence: Evidence) -> bool:
     0.01 that is much for a long time, as long as it is more than that.
     """
     momentum = evidence.settings.get(one.name, LayerSettings()).momentum
-    given = next((s for s in evidence.of_quantity("InputRMS") if s.module == one.module), None)
+    given = evidence.by_module("InputRMS").get(one.module)
     if momentum < _SLOW or momentum >= 1 or given is None or not evidence.is_from_the_start:
         return False
     left = (1 - momentum) ** float(one.steps[-1] + 1)

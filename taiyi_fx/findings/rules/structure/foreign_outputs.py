@@ -29,7 +29,7 @@ FOREIGN_OUTPUT = Kind(
 
 def foreign_outputs(evidence: Evidence) -> Iterator[Finding]:
     """Linear layers whose outputs are beyond the norm of the weight times that of the input."""
-    given = {s.module: s for s in evidence.of_quantity("InputRMS")}
+    given = evidence.by_module("InputRMS")
     for one in evidence.of_quantity("OutputRMS"):
         own = evidence.attributes.get(one.name)
         is_known = one.module in given and _is_weight_of(own, one, evidence)
@@ -58,5 +58,5 @@ def _is_weight_of(own: Attributes | None, one: Watched, evidence: Evidence) -> b
 
 
 def _bias(one: Watched, evidence: Evidence) -> float:
-    own = [s for s in evidence.of_quantity("ParameterRMS.bias") if s.module == one.module]
-    return float(own[0].values.max()) if own else 0.0
+    own = evidence.by_module("ParameterRMS.bias").get(one.module)
+    return 0.0 if own is None else float(own.values.max())

@@ -10,7 +10,7 @@ import numpy as np
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import STEPS
 from taiyi_fx.findings.facts.robust import log10
-from taiyi_fx.findings.facts.watched import Watched, at_common_steps
+from taiyi_fx.findings.facts.watched import Watched, over
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
@@ -66,18 +66,9 @@ def _sizes(hooked: str, evidence: Evidence) -> Watched | None:
     next_ = next((name for name in names if _is_between(hooked, name, evidence)), None)
     if next_ is None or evidence.before_module(next_):
         return None
-    returned = _series("OutputRMS", names[names.index(next_) - 1], evidence)
-    given = _series("InputRMS", next_, evidence) or _series("OutputRMS", next_, evidence)
-    if returned is None or given is None:
-        return None
-    given, returned = at_common_steps([given, returned])
-    known = (given.values > 0) & (returned.values > 0)
-    values = given.values[known] / returned.values[known]
-    return given._replace(steps=given.steps[known], values=values)
-
-
-def _series(quantity: str, module: str, evidence: Evidence) -> Watched | None:
-    return next((s for s in evidence.of_quantity(quantity) if s.module == module), None)
+    outputs = evidence.by_module("OutputRMS")
+    given = evidence.by_module("InputRMS").get(next_, outputs[next_])
+    return over(given, outputs[names[names.index(next_) - 1]])
 
 
 def _computed(evidence: Evidence) -> Sequence[str]:

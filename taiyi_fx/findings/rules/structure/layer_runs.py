@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 
 from taiyi_fx.findings.facts.attributes import Attributes
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.of_layers import LayerSettings
+from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
@@ -25,13 +26,16 @@ DOUBLED_OUTPUT = Kind(
     "Look at the forward: where x is what the layer returns already, x = x + x leaves out what it "
     "was given; keep that, and write x + f(x)",
 )
+_JOIN = (
+    "Look at the forward: of torch.cat([x, x]), one was to be something else, as what an earlier "
+    "layer returned; and see that its name was not given to another tensor since"
+)
 
 
 def missing_activations(evidence: Evidence) -> Iterator[Finding]:
     """Three linear layers and more that are given just what the one before them returns."""
-    for loss in evidence.losses:
-        graph = evidence.loss_graphs.get(loss.quantity)
-        for run in graph.linear_runs[-1:] if graph else ():  # nodes come from the loss back
+    for loss, graph in evidence.graphs:
+        for run in graph.linear_runs[-1:]:  # nodes come from the loss back
             names = ", ".join(map(repr, run[:_SHOWN])) + " and more" * (len(run) > _SHOWN)
             text = (
                 f"the linear layers {names} are one behind the other with nothing between them: "
@@ -41,70 +45,35 @@ def missing_activations(evidence: Evidence) -> Iterator[Finding]:
 
 
 def doubled_outputs(evidence: Evidence) -> Iterator[Finding]:
-    """Sums of what a layer returns and the same once more.
+    """Sums, and joins, of what a layer returns and the same once more.
 
-    Not where a module that may do nothing is given what the layer returns, as an `nn.Identity` in
-    the place of an attention: it returns the same tensor, and x + f(x) is what is written.
+    Not in a model with a module that may return what it is given, as an `nn.Identity` in the place
+    of an attention: x + f(x) is what is written there.
     """
-    graphs = [
-        (s, evidence.loss_graphs[s.quantity].doubled)
-        for s in evidence.losses
-        if s.quantity in evidence.loss_graphs
-    ]
-    handed_on = _handed_on({x for _, doubled in graphs for x in doubled}, evidence)
-    for loss, every in graphs:
-        doubled = [x for x in every if x not in handed_on]
-        for module in doubled[-1:]:
-            of = f"what {module!r} returns" if module else "what a layer returns"
-            text = f"on the way to {loss.quantity!r}, {of} is added to itself"
-            others = len(doubled) - 1
-            text += f", and that of {others} more likewise" if others else ""
-            yield DOUBLED_OUTPUT.at(loss, 0, text, "x + f(x)", module=module)
+    known = evidence.attributes
+    if any(_may_do_nothing(own, evidence.settings.get(name)) for name, own in known.items()):
+        return
+    for loss, graph in evidence.graphs:
+        yield from _doubled(loss, graph.doubled, "added to itself", DOUBLED_OUTPUT.advice)
+        yield from _doubled(loss, graph.joined, "joined with itself along a further axis", _JOIN)
 
 
-def _handed_on(modules: Collection[str], evidence: Evidence) -> Collection[str]:
-    """Those of some modules that return what one is given that may do nothing, or may do so.
+def _doubled(loss: Watched, modules: Sequence[str], done: str, advice: str) -> Iterator[Finding]:
+    for module in modules[-1:]:  # nodes come from the loss back
+        of = f"what {module!r} returns" if module else "what a layer returns"
+        others = len(modules) - 1
+        text = f"on the way to {loss.quantity!r}, {of} is {done}"
+        text += f", and that of {others} more likewise" if others else ""
+        yield DOUBLED_OUTPUT.at(loss, 0, text, "x + f(x)", module=module, advice=advice)
 
-    A module that is not called itself, as the last layer of torch's attention, is one with that
-    around it.
+
+def _may_do_nothing(own: Attributes, settings: LayerSettings | None) -> bool:
+    """True for an Identity, for a dropout that drops nothing, and for one of one's own.
+
+    Of those without weights.
     """
-    own = evidence.attributes
-    idle = _idle(evidence) if modules else set[str]()
-    if not idle:
-        return ()
-    called = {name: name.partition("@")[0] for name in evidence.order}
-    known = {x for x, name in called.items() if name in own and own[name].settings["parameters"]}
-    given = {x: evidence.modules_before(x, known) for x, name in called.items() if name in idle}
-    if any(not (makers or evidence.shape_before(x)) for x, makers in given.items()):
-        return modules
-    makers = {called[x] for before in given.values() for x in before}
-    others = {called[x] for x in known} - makers
-    return [x for x in modules if makers & _around(x) or not others & _around(x)]
-
-
-def _around(module: str) -> set[str]:
-    """A module and those around it, but the whole model."""
-    parts = module.split(".")
-    return {".".join(parts[:i]) for i in range(1, len(parts) + 1)}
-
-
-def _idle(evidence: Evidence) -> set[str]:
-    """The modules without parts and parameters that may return what they are given.
-
-    Those are an Identity, an empty Sequential, a Dropout that drops nothing, and what is not
-    torch's.
-    """
-    around = {name.rpartition(".")[0] for name in evidence.attributes}
-    return {
-        name
-        for name, own in evidence.attributes.items()
-        if name not in around
-        and not own.settings["parameters"]
-        and _may_do_nothing(own, evidence.settings.get(name, LayerSettings()).drops)
-    }
-
-
-def _may_do_nothing(own: Attributes, drops: float) -> bool:
+    if own.sizes or own.settings["parameters"]:
+        return False
     if "Dropout" in own.kind:
-        return not (drops and own.numbers["training"])
+        return not (settings and settings.drops and own.numbers["training"])
     return not own.kind.startswith(_TORCH) or own.kind.endswith((".Identity", ".Sequential"))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.of_layers import LayerSettings
 from taiyi_fx.findings.facts.robust import median
-from taiyi_fx.findings.facts.watched import Watched, names_of
+from taiyi_fx.findings.facts.watched import Watched, grouped, names_of
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
@@ -72,14 +72,8 @@ def _of_other_class(known: Sequence[tuple[Watched, LayerSettings]]) -> Iterator[
 
     Not the first or the last of them, which may stand elsewhere in a model on purpose.
     """
-    groups: dict[object, list[tuple[Watched, str]]] = {}
-    for site, own in known:
-        if own.kind:
-            is_norm = "Norm" in own.kind
-            # Names such as "0" and "1" say nothing of a module's role.
-            family = is_norm if site.role.rpartition(".")[2] == "*" else None
-            groups.setdefault((site.role, family), []).append((site, own.kind))
-    for group in groups.values():
+    layers = [(site, own.kind) for site, own in known if own.kind]
+    for group in grouped(layers, lambda one: _family(*one)).values():
         group.sort(key=lambda one: number_in(one[0].name))
         for i in range(1, len(group) - 1):
             site, kind = group[i]
@@ -90,6 +84,11 @@ def _of_other_class(known: Sequence[tuple[Watched, LayerSettings]]) -> Iterator[
                     f"are of class {others.pop()}"
                 )
                 yield ODD_LAYER.at(site, 0, text, "a layer like the others")
+
+
+def _family(site: Watched, kind: str) -> tuple[str, bool]:
+    """The role of a layer, and of one of any role whether it is a norm."""
+    return site.role, site.is_of_any_role and "Norm" in kind
 
 
 def number_in(name: str) -> list[int]:

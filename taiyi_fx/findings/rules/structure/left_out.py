@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import STEPS
 from taiyi_fx.findings.facts.robust import median
-from taiyi_fx.findings.facts.watched import Watched, at_common_steps, role_of
+from taiyi_fx.findings.facts.watched import Watched, at_common_steps, grouped, over, role_of
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
@@ -84,7 +84,7 @@ def missing_residuals(evidence: Evidence) -> Iterator[Finding]:
 
 def _handing_on_nothing(evidence: Evidence) -> Iterator[Finding]:
     """The first module that begins at nothing and makes all that the next one is given."""
-    given = {one.module: one for one in evidence.of_quantity("InputRMS")}
+    given = evidence.by_module("InputRMS")
     for before, one in pairwise(evidence.of_quantity("OutputRMS")):
         x = given.get(one.module)
         if x is None or x.steps[0] or not evidence.began_at_zero(before.module):
@@ -142,16 +142,17 @@ def missing_norms(evidence: Evidence) -> Iterator[Finding]:
 
 def _in_roles(evidence: Evidence, *, with_before: bool) -> Iterator[list[_Handed]]:
     """The modules of each role, and of the same number of elements; if asked, of both roles."""
-    given = {one.module: one for one in evidence.of_quantity("InputRMS")}
-    groups: dict[object, list[_Handed]] = {}
+    given = evidence.by_module("InputRMS")
+    found: list[tuple[Hashable, _Handed]] = []
     for before, one in pairwise(evidence.of_quantity("OutputRMS")):
         if one.module in given:
             handed = _handed(before, given[one.module])
             count = round(evidence.counts.get((one.module, "weight"), 0.0))
             key = _role_in_block(one), count, _role_in_block(before) if with_before else ""
             if len(handed.factor.steps) >= STEPS:
-                groups.setdefault(key, []).append(handed)
-    return (group for group in groups.values() if len(group) > _FEW)
+                found.append((key, handed))
+    groups = grouped(found, lambda pair: pair[0]).values()
+    return ([handed for _, handed in group] for group in groups if len(group) > _FEW)
 
 
 def _role_in_block(one: Watched) -> str:
@@ -161,11 +162,8 @@ def _role_in_block(one: Watched) -> str:
 
 
 def _handed(before: Watched, given: Watched) -> _Handed:
-    given, returned = at_common_steps([given, before])
-    known = (returned.values > 0) & (given.values > 0)
-    given = given.at(known)
-    factor = given._replace(values=given.values / returned.values[known])
-    return _Handed(before.module, given, factor)
+    factor = over(given, before)
+    return _Handed(before.module, given.at(np.isin(given.steps, factor.steps)), factor)
 
 
 def _is_of_one_shape(one: _Handed, others: list[_Handed], evidence: Evidence) -> bool:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from taiyi_fx.findings.facts.attributes import Attributes
 from taiyi_fx.findings.facts.evidence import Evidence
-from taiyi_fx.findings.facts.watched import role_of
+from taiyi_fx.findings.facts.watched import grouped, role_of
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.rules.structure.layers import ODD_LAYER, number_in
 
@@ -26,16 +25,15 @@ def odd_attributes(evidence: Evidence) -> Iterator[Finding]:
     is no parameter. Those of other sizes are no siblings: settings often follow from sizes, as
     whether a block has a shortcut.
     """
-    groups: dict[tuple[Any, ...], list[str]] = {}
-    for name, own in evidence.attributes.items():
-        groups.setdefault((role_of(name), own.kind, own.sizes), []).append(name)
+    known = evidence.attributes
+    groups = grouped(known, lambda name: (role_of(name), known[name].kind, known[name].sizes))
     sites = {s.name: s for s in reversed(evidence.series)}
     first = next(iter(evidence.series), None)
     if first is None:
         return
     for names in groups.values():
         names.sort(key=number_in)
-        for name, what in _odd_ones(names, evidence.attributes) if len(names) > _FEW else ():
+        for name, what in _odd_ones(names, known) if len(names) > _FEW else ():
             site = sites.get(name, first)
             text = f"{name!r} {what} of {len(names) - 1} others of its role, class and sizes"
             found = {"module": name, "advice": _ADVICE}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple
 
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.forwards import OUTSIDE, Forward
-from taiyi_fx.findings.facts.watched import role_of
+from taiyi_fx.findings.facts.watched import grouped, role_of
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
@@ -59,11 +59,12 @@ def odd_forwards(evidence: Evidence) -> Iterator[Finding]:
     with settings of its own, which say that it is meant to; nor one that leaves out a layer, as
     those do that are dropped at random.
     """
-    groups: dict[tuple[Any, ...], list[str]] = {}
-    parts = _parts_of(evidence)
-    for name, within in parts.items():
-        sizes, is_followed = evidence.attributes[name].sizes, evidence.forwards[name].is_followed
-        groups.setdefault((role_of(name), sizes, within, is_followed), []).append(name)
+    parts, known, forwards = _parts_of(evidence), evidence.attributes, evidence.forwards
+
+    def alike(name: str) -> Hashable:
+        return role_of(name), known[name].sizes, parts[name], forwards[name].is_followed
+
+    groups = grouped(parts, alike)
     sites = {s.name: s for s in reversed(evidence.series)}
     for names in groups.values():
         found = _odd_one(names, parts[names[0]], evidence) if len(names) > _FEW else None

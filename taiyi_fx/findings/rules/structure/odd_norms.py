@@ -61,8 +61,8 @@ def odd_norms(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _sizes(evidence: Evidence) -> Iterator[_Sizes]:
-    given = {s.module: s for s in evidence.of_quantity("InputRMS")}
-    gains = {s.module: s for s in evidence.of_quantity("ParameterRMS.weight")}
+    given = evidence.by_module("InputRMS")
+    gains = evidence.by_module("ParameterRMS.weight")
     for one in evidence.of_quantity("OutputRMS"):
         own = evidence.attributes.get(one.name)
         is_own = own is not None and not own.kind.startswith(_OF_TORCH) and _NORM.search(own.kind)

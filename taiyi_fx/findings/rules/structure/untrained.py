@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.evidence import Evidence, parameter_of
 from taiyi_fx.findings.facts.lasting import STEPS
 from taiyi_fx.findings.facts.watched import Watched, names_of
 from taiyi_fx.findings.finding import Finding
@@ -60,7 +60,7 @@ def untrained_backbones(evidence: Evidence) -> Iterator[Finding]:
 def _is_as_made(weight: Watched, evidence: Evidence) -> bool | None:
     """True for parameters as they are made, False for others; None where nothing tells."""
     sizes = {
-        s.quantity.partition(".")[2]: float(s.values[0])
+        parameter_of(s): float(s.values[0])
         for s in evidence.of_each("ParameterRMS")
         if s.module == weight.module
     }

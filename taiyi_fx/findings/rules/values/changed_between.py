@@ -26,7 +26,7 @@ CHANGED_BETWEEN = Kind(
 
 def changed_between(evidence: Evidence) -> Iterator[Finding]:
     """Modules that were given what the one before returns, and are given something else since."""
-    given = {one.module: one for one in evidence.of_quantity("InputRMS")}
+    given = evidence.by_module("InputRMS")
     for before, one in pairwise(evidence.of_quantity("OutputRMS")):
         if one.module in given and before.call == one.call:
             yield from _of_two(before, given[one.module], evidence)

@@ -8,10 +8,10 @@ from itertools import pairwise
 import numpy as np
 
 from taiyi_fx.findings.facts.evidence import Evidence
-from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.facts.watched import Watched, in_roles
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
-from taiyi_fx.findings.rules.losses.first_guesses import begins_wild, goes_wild
+from taiyi_fx.findings.rules.losses.wild_losses import begins_wild, goes_wild
 
 _FEW = 3
 """Modules of a role that are a chain."""
@@ -36,11 +36,8 @@ def growing_values(evidence: Evidence) -> Iterator[Finding]:
     loss = next(wild, None)
     if not evidence.is_from_the_start or loss is None:
         return
-    roles: dict[str, list[Watched]] = {}
-    for one in evidence.of_quantity("OutputRMS"):
-        roles.setdefault(one.role, []).append(one)
     given = {one.module: float(one.values[0]) for one in evidence.of_quantity("InputRMS")}
-    for group in roles.values():
+    for group in in_roles(evidence.of_quantity("OutputRMS")):
         if len(group) >= _FEW and _grows([float(one.values[0]) for one in group]):
             yield _finding(group, given, loss, evidence)
 

@@ -81,6 +81,11 @@ def is_given_the_batch(module: str, evidence: Evidence) -> bool:
     return all(name == "" or module.startswith(f"{name}.") for name in before)
 
 
+def is_made_within(module: str, evidence: Evidence) -> bool:
+    """True if what a module is given is made of what others return, as the data flow shows it."""
+    return bool(evidence.modules_before(module, evidence.called))
+
+
 def _spike(one: Watched) -> Iterator[Finding]:
     """A batch that is far larger than the others."""
     usual = median(one.values)

@@ -33,6 +33,8 @@ _UNREAD = (
     "Between two readings no numbers of modules are known: taiyi_fx.Recorder runs such a step "
     "again and names the operation; raise_cadence() has each step read"
 )
+_FUNCTIONS = "a division by zero, a logarithm or root of a number below zero, an overflow"
+_DATA = "Look at the batch of this step: a missing value, a division by a deviation of 0"
 _INPUT = "Input"
 """The beginning of the names of quantities of a module's input."""
 
@@ -61,11 +63,11 @@ def non_finite(evidence: Evidence) -> Iterator[Finding]:
     # Backward goes the other way.
     first = max if direction == "backward" else min
     site = first(of_direction, key=lambda s: _place(s, evidence))
-    text = f"step {step}: the first NaN or Inf is in {_WHERE[direction]} {_named(site.module)}"
-    advice = _ADVICE[direction]
+    where, advice = f"{_WHERE[direction]} {_named(site.module)}", _ADVICE[direction]
     if direction == "forward":
-        more, advice = _origin(site, step, evidence)
-        text += more
+        where, advice = _origin(site, where, step, evidence)
+    text = f"step {step}: the first NaN or Inf is in {where}"
+    text += _followed_by(site, step, evidence)
     if not direction and not _is_read(step, evidence):
         found = _seen_in_tensors(site, step, evidence)
         if found is not None:
@@ -149,25 +151,59 @@ def _place(s: Watched, evidence: Evidence) -> tuple[int, bool, int]:
     return last, is_made, place
 
 
-def _origin(site: Watched, step: int, evidence: Evidence) -> tuple[str, str]:
+def _origin(site: Watched, where: str, step: int, evidence: Evidence) -> tuple[str, str]:
     """The place where a value arose, as far as the module's input tells, with advice."""
-    if site.quantity.startswith(_INPUT):
-        if evidence.modules[site.module] == _first_place(evidence):
-            return ", which is given it: it is in the data", (
-                "Look at the batch of this step: a missing value, a division by a deviation of 0"
-            )
-        functions = ", ".join(evidence.before_module(site.module))
+    if not site.quantity.startswith(_INPUT):
+        given = [s for s in evidence.series if s.module == site.module and _is_given(s, step)]
+        is_there = ", whose input is finite: it arises there" if given else ""
+        return f"{where}{is_there}", _ADVICE["forward"]
+    functions = ", ".join(evidence.before_module(site.module))
+    inputs = " and ".join(map(repr, evidence.inputs_before(site.module)))
+    if inputs and not evidence.modules_before(site.module, evidence.called):
+        if not functions:
+            rows = _rows(site, step, evidence)
+            given = f"; {site.module!r} is given it as it is"
+            return f"the model's input {inputs} already{rows}{given}", _DATA
         return (
-            f", which is given it{f' by {functions}' if functions else ''}: it arises between "
-            "the modules before it and this one",
-            (
-                "Look at the functions that the model's forward calls between these modules: a "
-                "division by zero, a logarithm or root of a number below zero, an overflow"
-            ),
-        )
-    given = [s for s in evidence.series if s.module == site.module and _is_given(s, step)]
-    more = ", whose input is finite: it arises there" if given else ""
-    return more, _ADVICE["forward"]
+            f"{where}, which is given the model's input {inputs} by {functions}: it is in the "
+            "data, or arises in these functions"
+        ), f"{_DATA}; at these functions, {_FUNCTIONS}"
+    if evidence.modules[site.module] == _first_place(evidence):
+        return f"{where}, which is given it: it is in the data", _DATA
+    return (
+        f"{where}, which is given it{f' by {functions}' if functions else ''}: it arises between "
+        "the modules before it and this one"
+    ), f"Look at the functions that the forward of the model calls between these: {_FUNCTIONS}"
+
+
+def _rows(site: Watched, step: int, evidence: Evidence) -> str:
+    """The rows of a linear layer's input with a NaN or Inf, each of which makes a row of them.
+
+    All those of a step, whose batches may be several: how many rows these have is not known.
+    """
+    own = evidence.attributes.get(site.name)
+    count = evidence.by_module("NonFinite").get(site.module)
+    if own is None or not own.features[1] or count is None or step not in count.steps:
+        return ""
+    rows, rest = divmod(int(count.values[_index(count, step)]), own.features[1])
+    return f", in {rows} of its rows" if rows and not rest else ""
+
+
+def _followed_by(site: Watched, step: int, evidence: Evidence) -> str:
+    """The weights that are not finite later, as the end of a sentence: no second place of it."""
+    later = [
+        (int(s.steps[mask.argmax()]), s.module)
+        for s, mask in evidence.bad
+        if s.direction == "parameter" and s.module and site.direction != "parameter"
+    ]
+    modules = {module for _, module in later}
+    if not modules:
+        return ""
+    named = f"{len(modules)} modules" if len(modules) > 1 else repr(*modules)
+    return (
+        f"; the weights of {named} are so from step {min(later)[0]} on, as the "
+        "optimizer's step by its gradient made them"
+    )
 
 
 def _first_place(evidence: Evidence) -> int:

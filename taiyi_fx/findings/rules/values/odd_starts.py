@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
-from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.evidence import Evidence, parameter_of
 from taiyi_fx.findings.facts.robust import median
-from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.facts.watched import Watched, grouped
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
@@ -42,11 +42,11 @@ def odd_starts(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _tiny(evidence: Evidence) -> Iterator[Finding]:
-    groups: dict[object, list[Watched]] = {}
-    for one in evidence.of_each("ParameterRMS"):
-        if "weight" in one.quantity and not _is_gain_of_any(one, evidence):
-            groups.setdefault(_siblings(one, evidence), []).append(one)
-    for group in groups.values():
+    every = (s for s in evidence.of_each("ParameterRMS") if "weight" in s.quantity)
+    known = (s for s in every if not _is_gain_of_any(s, evidence))
+    for group in grouped(
+        known, lambda s: _siblings(s, evidence, of_one_kind=s.is_of_any_role)
+    ).values():
         least = min(group, key=lambda one: one.values[0])
         others = [float(one.values[0]) for one in group if one is not least]
         is_odd = len(group) >= _FEW and min(others) > _TIMES * least.values[0]
@@ -56,14 +56,9 @@ def _tiny(evidence: Evidence) -> Iterator[Finding]:
 
 def _of_one_shape(evidence: Evidence) -> Iterator[Finding]:
     """Weights of another size than all others of their role and number of elements have."""
-    groups: dict[object, list[Watched]] = {}
-    for one in evidence.of_each("ParameterRMS"):
-        count = evidence.counts.get((one.module, one.quantity.partition(".")[2]), 0.0)
-        if "weight" in one.quantity and count:
-            # Blocks of other lengths have a norm where others have a convolution.
-            kind = evidence.kinds[one.module]
-            key = one.role, one.quantity, one.call, kind, round(count)
-            groups.setdefault(key, []).append(one)
+    every = (s for s in evidence.of_each("ParameterRMS") if "weight" in s.quantity)
+    known = (s for s in every if evidence.count_of(s))
+    groups = grouped(known, lambda s: (_siblings(s, evidence), round(evidence.count_of(s))))
     for group in (group for group in groups.values() if len(group) > _FEW):
         sizes = [float(one.values[0]) for one in group]
         for i, one in enumerate(group):
@@ -80,11 +75,8 @@ def _of_one_shape(evidence: Evidence) -> Iterator[Finding]:
 
 def _biases(evidence: Evidence) -> Iterator[Finding]:
     """Biases far from nothing, where those of their siblings begin near it."""
-    groups: dict[object, list[Watched]] = {}
-    for one in evidence.of_each("ParameterRMS"):
-        if "bias" in one.quantity:
-            key = one.role, one.quantity, one.call, evidence.kinds[one.module]
-            groups.setdefault(key, []).append(one)
+    biases = (s for s in evidence.of_each("ParameterRMS") if "bias" in s.quantity)
+    groups = grouped(biases, lambda s: _siblings(s, evidence))
     for group in (group for group in groups.values() if len(group) > _FEW):
         largest = max(group, key=lambda one: one.values[0])
         others = [float(one.values[0]) for one in group if one is not largest]
@@ -94,25 +86,22 @@ def _biases(evidence: Evidence) -> Iterator[Finding]:
 
 def _finding(one: Watched, others: list[float]) -> Finding:
     size = f"{one.values[0]:.3g}" if one.values[0] else "exactly 0"
-    part = one.quantity.partition(".")[2]
     text = (
-        f"the elements of the {part} of {one.module!r} begin at {size} in size, those of "
-        f"{len(others)} others like it at {median(others):.3g}"
+        f"the elements of the {parameter_of(one)} of {one.module!r} begin at {size} in size, those "
+        f"of {len(others)} others like it at {median(others):.3g}"
     )
     return ODD_START.at(one, 0, text, f"near {median(others):.3g}")
 
 
-def _siblings(one: Watched, evidence: Evidence) -> object:
-    """The weights that it is compared with: of its role, and of its kind."""
-    kind = evidence.kinds[one.module] if _is_of_any(one) else None
+def _siblings(one: Watched, evidence: Evidence, *, of_one_kind: bool = True) -> Hashable:
+    """The parameters that it is compared with: of its role, and of its kind.
+
+    Blocks of other lengths have a norm where others have a convolution.
+    """
+    kind = evidence.kinds[one.module] if of_one_kind else None
     return one.role, one.quantity, one.call, kind
 
 
 def _is_gain_of_any(one: Watched, evidence: Evidence) -> bool:
     """True for a gain among modules of any class: large matrices have the same quantities."""
-    return _is_of_any(one) and one.values[0] > 0 and evidence.is_vector(one.module)
-
-
-def _is_of_any(one: Watched) -> bool:
-    """True for a name such as "0", which says nothing of a module's role."""
-    return one.role.rpartition(".")[2] == "*"
+    return one.is_of_any_role and one.values[0] > 0 and evidence.is_vector(one.module)

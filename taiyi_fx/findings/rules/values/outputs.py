@@ -26,6 +26,12 @@ ZERO_OUTPUT = Kind(
     "Nothing passes it: look at its bias, its threshold, its dropout and the scale of what it is "
     "given",
 )
+UNFED = Kind(
+    "zero_output",
+    "alert",
+    "Look at what lies between the two: an activation that is dead as all before it is below 0, a "
+    "multiplication by zero, a mask that hides all",
+)
 WILD_OUTPUT = Kind(
     "wild_output",
     "warning",
@@ -61,14 +67,15 @@ def _zero_inputs(evidence: Evidence) -> Iterator[Finding]:
                 f"step {one.steps[i]}: what {one.module!r} is given is exactly 0 from here on, "
                 f"though {before[-1].module!r} before it returns {before[-1].values[-1]:.3g}"
             )
-            yield ZERO_OUTPUT.at(one, i, text, "above 0")
+            text += evidence.made_by(one.module)
+            yield UNFED.at(one, i, text, "above 0")
             return
 
 
 def _is_given_more(one: Watched, evidence: Evidence) -> bool:
     """True if another call of the module is given something, as where a state begins at zero."""
     every = (s for s in evidence.of_quantity("InputRMS") if s.name == one.name)
-    return any(s.values.any() for s in every)
+    return any(s.values.any() for s in every if s.module != one.module)
 
 
 def wild_outputs(evidence: Evidence) -> Iterator[Finding]:

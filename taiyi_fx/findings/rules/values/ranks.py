@@ -10,7 +10,7 @@ import numpy as np
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import lasting, since
 from taiyi_fx.findings.facts.robust import median
-from taiyi_fx.findings.facts.watched import Values, Watched, at_common_steps
+from taiyi_fx.findings.facts.watched import Values, Watched, at_common_steps, in_roles
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
@@ -29,6 +29,13 @@ RANK_COLLAPSE = Kind(
     "warning",
     "All its units compute the same: look for rows of the weight that are equal or zero at "
     "initialisation, and for a scale of the input that saturates it",
+)
+_SAME_ROWS = (
+    "Look at what it is given, and for a weight of zero or a scale of the input that saturates it"
+)
+_SAME_INPUT = (
+    "Look at what makes its input, where all rows become one: a value that is not used, a mean "
+    "over the samples, an index that is always the same"
 )
 COLLAPSED_WEIGHT = Kind(
     "rank_collapse",
@@ -50,13 +57,11 @@ def rank_collapses(evidence: Evidence) -> Iterator[Finding]:
 
 def _among_siblings(evidence: Evidence) -> Iterator[Finding]:
     for quantity in ("ParticipationRatio", "RankMe"):
-        groups: dict[str, list[Watched]] = {}
-        for one in evidence.of_quantity(quantity):
-            groups.setdefault(one.role, []).append(one)
-        for one in (s for group in groups.values() if len(group) > _FEW for s in group):
-            others = [float(s.values[0]) for s in groups[one.role] if s is not one]
+        every = [group for group in in_roles(evidence.of_quantity(quantity)) if len(group) > _FEW]
+        for group, one in ((siblings, s) for siblings in every for s in siblings):
+            others = [float(s.values[0]) for s in group if s is not one]
             is_one = one.values <= _ONE
-            if _features(one.module, evidence) <= _FEW or _varies_elsewhere(one, groups[one.role]):
+            if _features(one.module, evidence) <= _FEW or _varies_elsewhere(one, group):
                 continue
             begins = _begins(one, (1 + median(others)) / 2)
             if median(others) < _MANY or not (begins or lasting(is_one)):
@@ -71,10 +76,7 @@ def _among_siblings(evidence: Evidence) -> Iterator[Finding]:
 
 def _lost_at_once(evidence: Evidence) -> Iterator[Finding]:
     """The first of a role that returns one direction or so, where the one before has many."""
-    groups: dict[str, list[Watched]] = {}
-    for one in evidence.of_quantity("ParticipationRatio"):
-        groups.setdefault(one.role, []).append(one)
-    for group in groups.values():
+    for group in in_roles(evidence.of_quantity("ParticipationRatio")):
         for before, one in pairwise(group if len(group) > _FEW else ()):
             few, many = one.values[:_SOON], before.values[:_SOON]
             features = _features(one.module, evidence)
@@ -132,8 +134,7 @@ def _begins(one: Watched, few: float) -> bool:
 
 def _varies_elsewhere(one: Watched, group: list[Watched]) -> bool:
     """True if the same module's output has more directions in another of its calls."""
-    name = one.module.partition("@")[0]
-    calls = [s for s in group if s is not one and s.module.partition("@")[0] == name]
+    calls = [s for s in group if s is not one and s.name == one.name]
     return any((s.values[:_SOON] > _ONE).any() for s in calls)
 
 
@@ -143,10 +144,9 @@ def _features(module: str, evidence: Evidence) -> float:
     own = evidence.attributes.get(module)
     if own is not None and own.features[1]:
         return float(own.features[1])
-    parts = ("ParameterNorm.bias", "ParameterRMS.bias")
-    found = [next((s for s in evidence.of_quantity(q) if s.module == module), None) for q in parts]
-    known = [s for s in found if s is not None]
-    if len(known) < len(parts):
+    parts = (evidence.by_module(q) for q in ("ParameterNorm.bias", "ParameterRMS.bias"))
+    known = [part[module] for part in parts if module in part]
+    if len(known) < _SIDES:
         is_known = (module, "weight") in evidence.counts
         return 1.0 if is_known and evidence.is_vector(module) else np.inf
     norm, size = (s.values for s in at_common_steps(known))
@@ -174,9 +174,32 @@ def _without_variance(evidence: Evidence) -> Iterator[Finding]:
             i < last or _are_tokens(one, before, evidence)
         )
         if is_same and not is_meant and not is_token:
-            text = f"the output of {one.module!r} is the same for all rows of a batch"
-            yield RANK_COLLAPSE.at(one, 0, text, "above 1")
+            why = _given_one_row(one, evidence)
+            text = f"the output of {one.module!r} is the same for all rows of a batch{why}"
+            advice = _SAME_INPUT if why else _SAME_ROWS
+            yield RANK_COLLAPSE.at(one, 0, text, "above 1", advice=advice)
             return
+
+
+def _given_one_row(one: Watched, evidence: Evidence) -> str:
+    """The ending of a sentence on a module that is given the same for all rows, and by what.
+
+    A linear layer makes them the same of others by a weight of zero alone.
+    """
+    constants = [f"`{f}` makes of {of!r}" for f, of in evidence.constants_before(one.module)]
+    if constants:
+        made = " and what ".join(dict.fromkeys(constants))
+        return f", as it is given what {made}, of which only the shape is used"
+    own, weight = evidence.attributes.get(one.name), evidence.weights.get(one.name)
+    if own is None or not own.features[0] or weight is None or not weight.values.all():
+        return ""
+    inputs = " and ".join(map(repr, evidence.inputs_before(one.module)))
+    of_input, by = f"the model's input {inputs}", evidence.operations_before(one.module)
+    if inputs and not by:
+        return f", as {of_input}, which it is given, is already"
+    return ", as what it is given is already" + (
+        f", by {by}{f' of {of_input}' if inputs else ''}" if by else ""
+    )
 
 
 def _is_of_one_row(module: str, evidence: Evidence) -> bool:

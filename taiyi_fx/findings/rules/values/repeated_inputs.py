@@ -11,7 +11,7 @@ from taiyi_fx.findings.facts.lasting import STEPS, since
 from taiyi_fx.findings.facts.watched import Steps, Values, Watched, at_common_steps
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
-from taiyi_fx.findings.rules.values.inputs import is_given_the_batch
+from taiyi_fx.findings.rules.values.inputs import is_given_the_batch, is_made_within
 
 _FEW = 3
 """Numbers in a row that are equal to the last bit: of other batches, not two are."""
@@ -52,9 +52,10 @@ def _given(evidence: Evidence) -> Iterator[tuple[Watched, list[Watched]]]:
     first = next(evidence.of_quantity("InputRMS"), None)
     if first is not None and is_given_the_batch(first.module, evidence):
         yield first, []
-    deviations = {s.module: s for s in evidence.of_quantity("InputStd")}
+    deviations = evidence.by_module("InputStd")
     for one in evidence.of_quantity("InputMean"):
-        if one.module in deviations:
+        # What the model itself makes has no loader: `alike_rows` looks at such indices.
+        if one.module in deviations and not is_made_within(one.module, evidence):
             mean, deviation = at_common_steps([one, deviations[one.module]])
             yield mean, [deviation]
 

@@ -35,7 +35,7 @@ SATURATED = Kind(
 
 def saturated(evidence: Evidence) -> Iterator[Finding]:
     """Modules without parameters whose outputs nearly all have the largest size there is."""
-    largest = {s.module: s for s in evidence.of_quantity("OutputAbsMax")}
+    largest = evidence.by_module("OutputAbsMax")
     yield from _recurrent(evidence)
     with_parameters = {s.name for s in evidence.series if s.direction == "parameter"}
     for one in evidence.of_quantity("OutputRMS"):

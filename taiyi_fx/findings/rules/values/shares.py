@@ -36,7 +36,7 @@ def shares_of_trouble(evidence: Evidence) -> Iterator[Finding]:
     series = [
         s
         for s in evidence.series
-        # `formats` looks at those of a format, and `experts` at those of experts.
+        # `formats` looks at those of a format, and `routers` at those of experts.
         if s.health == "share_of_trouble" and not s.quantity.endswith(("flowRate", "DeadExperts"))
     ]
     for one in series:

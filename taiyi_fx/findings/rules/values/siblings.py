@@ -25,7 +25,7 @@ from taiyi_fx.findings.facts.chain import (
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import STEPS
 from taiyi_fx.findings.facts.robust import log10, median, medians, spreads
-from taiyi_fx.findings.facts.watched import Values, Watched, at_common_steps
+from taiyi_fx.findings.facts.watched import Values, Watched, at_common_steps, grouped
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.rules.values.parted import Parting, first_to_part
@@ -42,7 +42,6 @@ _SIGMAS = 6.0
 _LITTLE = 0.4
 _MANY_SIGMAS = 20.0
 """Where siblings are all but equal, as what a dropout passes, a factor of 2.5 is one."""
-_SAME = 1e-5
 _SHARE = 0.6
 """The share of the steps at which it does."""
 OUTLIER = Kind(
@@ -99,8 +98,9 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
         if not evidence.is_vector(one.module)
     ]
     inputs = [*evidence.of_quantity("InputRMS")]
-    # Between norms a residual stream grows; what they return does not show it.
-    plain = {s.module for s in _given_by_a_layer(outputs, inputs, evidence)}
+    # Between norms a residual stream grows; what they return does not show it. Some are given what
+    # a layer returns, as a batch norm is by a convolution.
+    plain = {s.module for one, s in evidence.handed_on if not evidence.is_vector(one.name)}
     # The first is of data.
     stream = [s for s in inputs if s.module in evidence.norms and s.module not in plain][1:]
     widths = {
@@ -118,9 +118,9 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
     # Of what began at nothing a factor is of any size, and what comes next is given a sum.
     apart = evidence.norms | evidence.beginning_at_zero
     every = (
-        (_in_roles(evidence.of_quantity("WeightNorm")), _Bounds()),
-        (_in_roles(evidence.of_quantity("WeightSpectralNorm")), _Bounds()),
-        (_in_roles(evidence.of_quantity("AttentionLogitMax")), _Bounds()),
+        (_with_roles(evidence.of_quantity("WeightNorm")), _Bounds()),
+        (_with_roles(evidence.of_quantity("WeightSpectralNorm")), _Bounds()),
+        (_with_roles(evidence.of_quantity("AttentionLogitMax")), _Bounds()),
         (_of_first_calls(made(outputs, apart)), _Bounds(few=_FEW - 1)),
         (
             _of_many(_of_first_calls(handed_over(outputs, inputs, evidence.norms, widths))),
@@ -136,13 +136,13 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
         ),
         (((one, "stream") for one, _ in of_stream), _Bounds(sigmas=_SIGMAS / 2)),
         (_of_first_calls(made(inputs, evidence.norms)), _Bounds(few=_FEW - 1)),
-        (_in_roles(outputs), _Bounds()),
+        (_with_roles(outputs), _Bounds()),
         (
             _of_first_calls(not_cut_off(beside_values(evidence.gains, outputs, inputs))),
             _Bounds(few=_FEW - 1),
         ),
         (_of_branches(_within_chains(gradients), evidence), _Bounds()),
-        (_in_roles(of_weights), _Bounds()),
+        (_with_roles(of_weights), _Bounds()),
         (_of_alike_sizes(ratios, evidence), _Bounds()),
     )
     now = _Now(_fallen(evidence), _usual_output(evidence))
@@ -190,18 +190,6 @@ def _begins(norm: str, before: str, evidence: Evidence) -> bool:
     """True if nothing of what a norm is given comes from the one before; asked of a finding."""
     is_shown = bool(evidence.modules_before(norm, evidence.called))
     return is_shown and not evidence.modules_before(norm, {before})
-
-
-def _given_by_a_layer(
-    outputs: Sequence[Watched], inputs: Sequence[Watched], evidence: Evidence
-) -> Iterator[Watched]:
-    """Those that are given what the layer before returns, as a batch norm is by a convolution."""
-    given = {one.module: one for one in inputs}
-    for before, one in pairwise(outputs):
-        if one.module in given and not evidence.is_vector(before.name):
-            returned, own = at_common_steps([before, given[one.module]])
-            if len(own.steps) and np.allclose(own.values, returned.values, rtol=_SAME, atol=0):
-                yield own
 
 
 def _of_plain(factors: Iterable[InRole], evidence: Evidence) -> Iterator[InRole]:
@@ -253,30 +241,29 @@ def _of_alike_sizes(ratios: Sequence[Watched], evidence: Evidence) -> Iterator[I
             yield one, one.role
 
 
-def _in_roles(series: Iterable[Watched]) -> Iterator[InRole]:
+def _with_roles(series: Iterable[Watched]) -> Iterator[InRole]:
     return ((one, one.role) for one in series)
 
 
 def _among(
     evidence: Evidence, every: Iterable[InRole], bounds: _Bounds, now: _Now
 ) -> Iterator[Finding]:
-    groups: dict[Hashable, list[Watched]] = {}
-    place: dict[str, int] = {}
-    for one, role in every:
-        # Names such as "0" and "1" say nothing of a module's role.
-        kind = evidence.kinds[one.module] if one.role.rpartition(".")[2] == "*" else None
-        groups.setdefault((role, kind), []).append(one)
-        place.setdefault(one.module, len(place))
-    parted = (part for group in groups.values() for part in _by_place(group))
+    known = [*every]
+    place = {module: i for i, module in enumerate(dict.fromkeys(one.module for one, _ in known))}
+
+    def siblings(of: InRole) -> Hashable:
+        one, role = of
+        return role, evidence.kinds[one.module] if one.is_of_any_role else None
+
+    groups = ([one for one, _ in group] for group in grouped(known, siblings).values())
+    parted = (part for group in groups for part in _by_place(group))
     found = [one for group in parted for one in _of_group(group, bounds, now)]
     yield from sorted(found, key=lambda one: place[one.module])
 
 
 def _by_place(group: list[Watched]) -> Iterator[list[Watched]]:
     """The siblings by their last number, as in ``h.*.mlp.2``, if there are several of each."""
-    parts: dict[str, list[Watched]] = {}
-    for one in group:
-        parts.setdefault(one.module.rpartition(".")[2], []).append(one)
+    parts = grouped(group, lambda one: one.module.rpartition(".")[2])
     is_split = len(parts) > 1 and min(len(part) for part in parts.values()) > _FEW
     yield from parts.values() if is_split else [group]
 

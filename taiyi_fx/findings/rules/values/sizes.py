@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from taiyi_fx.findings.blocks import common_block
-from taiyi_fx.findings.facts.evidence import Evidence, is_near
+from taiyi_fx.findings.facts.evidence import Evidence, is_near, parameter_of
 from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.watched import Watched, names_of
 from taiyi_fx.findings.finding import Finding
@@ -53,15 +53,15 @@ def wild_parameters(evidence: Evidence) -> Iterator[Finding]:
         if _is_scaled_down(one, given, outputs, evidence):
             continue
         if _is_large_matrix(one, outputs, evidence):
-            gain = float(one.values[0]) * _count(one, evidence) ** 0.25
+            gain = float(one.values[0]) * evidence.count_of(one) ** 0.25
             text = (
                 f"the weight of {one.module!r} begins so large that it makes what passes it about "
                 f"{gain:.3g} times larger"
             )
             yield WILD_PARAMETER.at(one, 0, text, "about 1")
             continue
-        size, name = float(one.values[0]), one.quantity.partition(".")[2]
-        if _count(one, evidence) == 1 and np.abs(one.values).max() < _ALONE:
+        size, name = float(one.values[0]), parameter_of(one)
+        if evidence.count_of(one) == 1 and np.abs(one.values).max() < _ALONE:
             continue
         is_gain = "bias" not in name and is_near(outputs.get(one.module, 0.0), size)
         if not is_gain and _becomes_large(one, evidence):
@@ -153,15 +153,10 @@ def _is_large_matrix(one: Watched, outputs: Mapping[str, float], evidence: Evide
     Of a matrix, the size of its elements times the root of its inputs is the factor on the way
     forward, and of its outputs on the way back; the fourth root of all elements is their mean.
     """
-    size, name = float(one.values[0]), one.quantity.partition(".")[2]
-    n = _count(one, evidence)
+    size, name = float(one.values[0]), parameter_of(one)
+    n = evidence.count_of(one)
     is_gain = is_near(outputs.get(one.module, 0.0), size) or one.module in evidence.norms
     return "weight" in name and not is_gain and size * n**0.25 >= _WILD_GAIN
-
-
-def _count(one: Watched, evidence: Evidence) -> float:
-    """The number of a parameter's elements; 0 if it is not known."""
-    return evidence.counts.get((one.module, one.quantity.partition(".")[2]), 0.0)
 
 
 def _becomes_large(one: Watched, evidence: Evidence) -> bool:

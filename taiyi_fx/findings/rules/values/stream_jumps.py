@@ -115,7 +115,7 @@ def _parts(step: _Step, evidence: Evidence) -> tuple[Sequence[Watched], str]:
 
     Not all modules between need be: some may run before what is added, and others be within it.
     """
-    returned = {one.module: one for one in evidence.of_quantity("OutputRMS")}
+    returned = evidence.by_module("OutputRMS")
     before, own = (
         evidence.modules_before(module, returned.keys())
         for module in (step.before, step.given.module)

@@ -6,13 +6,14 @@
   const FONTS = { name: `600 13px ${FONT}`, class: `11.5px ${FONT}`, row: `11.5px ${FONT}` };
   const ROW = 19;
   const MOST_ROWS = 3;
+  const USUAL = 0.05; // powers of ten: a tenth more or less
   const SIGNS = { forward: "▼", backward: "▲", parameters: "■", edits: "ƒ" };
   const WIDEST_VALUE = "−0.00e−00";
   const pen = document.createElement("canvas").getContext("2d");
 
   taiyi.markSigns = SIGNS;
 
-  const ALARM_SIGNS = { alert: "!", warn: "~" };
+  const ALARM_SIGNS = { alert: "!", warn: "~", muted: "i" };
 
   /** What a box tells of what was found there; nothing where it was not. */
   taiyi.alarmText = (site) => (site ? `${ALARM_SIGNS[site.look]} ${site.text}` : "");
@@ -77,8 +78,11 @@
   taiyi.ownMarks = (item) =>
     [...taiyi.sides, "edits"]
       .filter((side) => item.marks[side].length > 0)
-      .map((side) => `${SIGNS[side]} ${item.marks[side].length}`)
+      .map((side) => `${SIGNS[side]} ${countOf(item.marks[side].length, side)}`)
       .join(" ");
+
+  const countOf = (count, side) =>
+    side === "edits" ? taiyi.counted(count, "edit") : taiyi.counted(count, "quantity", "quantities");
 
   /**
    * The gravest state of what is taken of an open module itself, and its text.
@@ -104,26 +108,37 @@
       quantity,
       series: taiyi.seriesOfMark(item, quantity),
     }));
-    const rows = gravestOf(marks)
+    const rows = mostTelling(marks)
       .map(({ quantity, series }) => markRow(side, quantity, series));
     const more = marks.length - rows.length;
-    if (more > 0) rows.at(-1).more = ` + ${more}`;
+    if (more > 0) rows.at(-1).more = ` + ${more} more`;
     return rows;
   }
 
-  /** As many marks as there are rows for: flagged ones are among them, in the order given. */
-  function gravestOf(marks) {
+  /**
+   * As many marks as there are rows for: flagged ones, then those that tell most; those alike to
+   * half a power of ten stay in the order given, so that boxes show the same where they can.
+   */
+  function mostTelling(marks) {
     const gravity = ({ series }) => taiyi.gravity(series?.state);
-    const sorted = marks.toSorted((one, other) => gravity(one) - gravity(other));
-    const chosen = new Set(sorted.slice(0, MOST_ROWS));
-    return marks.filter((mark) => chosen.has(mark));
+    const sorted = marks.toSorted(
+      (one, other) => gravity(one) - gravity(other) || rankOf(other.series) - rankOf(one.series),
+    );
+    return sorted.slice(0, MOST_ROWS);
+  }
+
+  /** How much a series tells, in halves of a power of ten; less than nothing for what stays as it is. */
+  function rankOf(series) {
+    if (series?.health === "counts_non_finite") return -2; // none, or it is flagged
+    const score = series?.score ?? 0;
+    return score < USUAL ? -1 : Math.round(2 * score);
   }
 
   function markRow(side, quantity, series) {
     const name = taiyi.shortened(series?.quantity ?? quantity, 26);
-    const latest = taiyi.number(series?.latest);
+    const latest = taiyi.latestText(series);
     if (latest === null) return row(side, name, taiyi.header.graph_alone ? "" : "–", "none");
-    return row(side, name, taiyi.numeral(latest) + taiyi.stateSign(series), series.state);
+    return row(side, name, latest + taiyi.stateSign(series), taiyi.lookOfLatest(series));
   }
 
   const row = (side, name, value, state) => ({ side, name, value, state, more: "" });
@@ -201,10 +216,11 @@
 
   function markLine(item, side, [quantity, schedule]) {
     const series = taiyi.seriesOfMark(item, quantity);
-    const latest = taiyi.number(series?.latest);
-    const value =
-      latest === null ? "no value yet" : taiyi.numeral(latest) + taiyi.stateSign(series);
-    return `${SIGNS[side]} ${quantity}: ${value}${schedule ? ` (${schedule})` : ""}`;
+    const latest = taiyi.latestText(series);
+    const reason = latest !== null && taiyi.lacksValue(series) ? ` (${taiyi.undefinedText})` : "";
+    const value = latest === null ? "no value yet" : latest + taiyi.stateSign(series) + reason;
+    const step = latest === null ? "" : ` at step ${taiyi.whole(series.last)}`;
+    return `${SIGNS[side]} ${quantity}: ${value}${step}${schedule ? ` (${schedule})` : ""}`;
   }
 
   /**

@@ -161,11 +161,15 @@
     fillChoices();
   }
 
-  /** What to begin with: what was found first and has a heat map, or the first flagged series. */
+  /**
+   * What to begin with: the evidence of what was found first and has a heat map, the first flagged
+   * series, or what tells most.
+   */
   function foremost() {
-    const found = taiyi.findings().find(({ quantity }) => taiyi.quantities().includes(quantity));
-    if (found?.severity === "note" || !found) return taiyi.urgent()[0] ?? found;
-    return { mode: "train", quantity: found.quantity };
+    const found = taiyi.findings().find(({ opens }) => taiyi.quantities().includes(opens));
+    const first = found && { mode: "train", quantity: found.opens };
+    if (first && found.severity !== "note") return first;
+    return taiyi.urgent()[0] ?? first ?? taiyi.mostTelling();
   }
 
   /** The next quantity, or the one before. */
@@ -190,8 +194,8 @@
     choice("colour-scale", "colourScale", taiyi.showsRatio() ? [] : scales);
     choice("value-scale", "valueScale", scales);
     const orders = [
-      ["role", "by role"],
-      ["execution", "in order"],
+      ["role", "by role", "Layers of one role together, as all of blocks.*.mlp"],
+      ["execution", "in order", "All layers in the order in which they are executed"],
     ];
     choice("row-order", "rowOrder", orders);
     choice("compared", "compared", comparisons());

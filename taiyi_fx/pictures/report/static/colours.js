@@ -31,6 +31,12 @@
   /** Colour maps: 256 pixels each, as an ImageData's buffer has them. */
   taiyi.maps = { viridis: table(STOPS.viridis), diverging: table(STOPS.diverging) };
 
+  /** A pixel of what is exactly zero, where a log scale has no place for it: lilac. */
+  taiyi.zeroShade = pixel(217, 205, 242);
+
+  /** A pixel of what nothing defines: grey, which is in no colour map. */
+  taiyi.undefinedShade = pixel(160, 166, 173);
+
   /** Two pixels each, drawn as stripes: unlike every colour map, also without colour. */
   taiyi.stripes = {
     nan: [pixel(214, 0, 50), pixel(255, 255, 255)],

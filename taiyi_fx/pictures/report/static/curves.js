@@ -7,6 +7,7 @@
   const BOTTOM = 28;
   const MOST_LINES = 8;
   const MOST_CHARTS = 6;
+  const OLD = 0.2; // of all steps
   const { find, element } = taiyi;
   let charts = [];
   let allowed = MOST_CHARTS;
@@ -165,6 +166,8 @@
       bandText(lines, points),
       dashText(),
       isLog ? "log scale" : "",
+      taiyi.findings().length ? "dotted lines: findings, since their steps" : "",
+      taiyi.runs()[0].events.length ? "ticks at the bottom: events" : "",
       isLog && points.flat().some((point) => point.min <= 0)
         ? "what is not positive is left out"
         : "",
@@ -260,19 +263,28 @@
    */
   taiyi.readingOf = ({ chunk, series }, cursor) => {
     if (cursor === null) {
-      const latest = taiyi.number(series.latest);
+      const latest = taiyi.latestText(series);
       if (latest === null) return { text: "–", state: "" };
-      return { text: taiyi.numeral(latest) + taiyi.stateSign(series), state: series.state };
+      const step = isOld(series) ? ` (step ${taiyi.whole(series.last)})` : "";
+      return { text: latest + taiyi.stateSign(series) + step, state: taiyi.lookOfLatest(series) };
     }
     const columns = chunk.start.length;
     for (let column = columnAt(chunk, cursor); column >= 0; column -= 1) {
       const { mean, nan, inf } = taiyi.cell(chunk, series.row * columns + column);
       if (Number.isNaN(mean) && !nan && !inf) continue;
-      const number = Number.isNaN(mean) ? (nan ? "NaN" : "Inf") : taiyi.numeral(mean);
-      return nan || inf ? { text: `${number} !`, state: "alert" } : { text: number, state: "" };
+      const isFault = inf > 0 || (nan > 0 && !series.undefined);
+      const bad = isFault ? (nan && !series.undefined ? "NaN" : "Inf") : "–";
+      const number = Number.isNaN(mean) ? bad : taiyi.numeral(mean);
+      return isFault ? { text: `${number} !`, state: "alert" } : { text: number, state: "" };
     }
     return { text: "–", state: "" };
   };
+
+  /** Whether the latest number of a series is from long before the run's last step. */
+  function isOld({ last }) {
+    const [from, to] = taiyi.axisSteps();
+    return to - last > OLD * (to - from);
+  }
 
   const columnAt = (chunk, step) => chunk.start.findLastIndex((from) => from <= step);
 })(taiyi);

@@ -52,18 +52,18 @@
   /**
    * A row of buttons of which one is pressed.
    * @param {HTMLElement} home
-   * @param {[string, string][]} pairs Values and their texts.
+   * @param {[string, string, string?][]} pairs Values, their texts, and what these mean.
    * @param {string} chosen
    * @param {(value: string) => void} choose
    */
   taiyi.fillChoice = (home, pairs, chosen, choose) => {
-    const buttons = pairs.map(([value, text]) =>
+    const buttons = pairs.map(([value, text, meaning]) =>
       taiyi.element(
         "button",
         {
           type: "button",
           "aria-pressed": String(value === chosen),
-          title: taiyi.visible(text),
+          title: taiyi.visible(meaning ?? text),
           onclick: () => choose(value),
         },
         taiyi.shortened(text, 40),

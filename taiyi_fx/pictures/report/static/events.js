@@ -77,19 +77,36 @@
     const name = taiyi.shortened(module, 48);
     const go = { type: "button", class: "link", title: taiyi.visible(module) };
     const site = module ? element("button", go, name) : "";
+    const report = taiyi.kindReported(event);
+    const what = report ? reported(group, report) : taiyi.shortened(text, 300);
     const lead = module ? { class: "leads", onclick: () => taiyi.goTo(module) } : {};
     const whose = place ? ` (${taiyi.runName(place)})` : "";
     return element(
       "tr",
       lead,
-      element("td", { class: "number" }, stepsOf(group)),
+      element("td", { class: "number" }, `${report ? "seen at " : ""}${stepsOf(group)}`),
       element(
         "td",
         {},
         element("span", { class: `kind ${taiyi.lookOf(kind)}` }, label),
       ),
       element("td", {}, site, whose),
-      element("td", { class: "text", title: taiyi.visible(text) }, taiyi.shortened(text, 300)),
+      element("td", { class: "text", title: taiyi.visible(text) }, what),
     );
+  }
+
+  /** What a finding reported in training is in the end: a link to it, or that it is none any more. */
+  function reported([{ event, place }], kind) {
+    const name = kind.replaceAll("_", " ");
+    const found = taiyi.findingOf(event, place);
+    if (!found) return `${name}: not among the findings in the end`;
+    const go = (click) => {
+      click.stopPropagation(); // the row leads to the module
+      taiyi.showEntry(found);
+    };
+    const title = "Go to this finding at the top";
+    const link = element("button", { type: "button", class: "link", title, onclick: go }, name);
+    const since = element("span", { class: "muted" }, ` since step ${taiyi.whole(found.step)}`);
+    return element("span", {}, link, since);
   }
 })(taiyi);

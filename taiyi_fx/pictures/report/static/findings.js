@@ -21,6 +21,7 @@
     const all = taiyi.findings();
     find("findings").hidden = taiyi.header.graph_alone || taiyi.runs().every(isEmpty);
     find("findings").classList.toggle("calm", all.length === 0);
+    find("changed").replaceChildren(...(all.length === 0 ? changedMost() : []));
     find("findings-title").textContent = titleOf(all);
     find("looked-at").replaceChildren(...lookedAt(all));
     find("finding-list").replaceChildren(...all.slice(0, allowed).map(item));
@@ -31,7 +32,7 @@
   const isEmpty = (run) => run.series.length === 0;
 
   function titleOf(all) {
-    if (all.length === 0) return "No findings";
+    if (all.length === 0) return "Nothing recognised";
     const count = (severity) => all.filter((one) => one.severity === severity).length;
     const parts = Object.keys(SIGNS)
       .filter(count)
@@ -46,16 +47,38 @@
     const modules = new Set(series.map((one) => one.module).filter(Boolean)).size;
     const [first, last] = taiyi.allSteps().map(taiyi.whole);
     const parts = [
-      taiyi.counted(series.length, "series", "series"),
-      `of ${taiyi.counted(modules, "module")}, steps ${first} to ${last}, were looked at`,
+      `None of the faults that taiyi_fx knows is in ${taiyi.counted(series.length, "series", "series")}`,
+      `of ${taiyi.counted(modules, "module")}, steps ${first} to ${last}; another one may be.`,
     ];
-    return [`${parts.join(" ")}.`, ...stillFlagged()];
+    return [parts.join(" "), ...stillFlagged()];
+  }
+
+  /** What changed most in the first run, as a place to begin where nothing was found. */
+  function changedMost() {
+    const [{ changed = [] }] = taiyi.runs();
+    if (changed.length === 0) return [];
+    return [element("li", { class: "muted" }, "What changed most:"), ...changed.map(changedItem)];
+  }
+
+  function changedItem({ module, quantity, first, last }) {
+    const name = taiyi.shortened(`${quantity} of ${module || "the model"}`, 60);
+    const go = () => goTo({ mode: "train", quantity, module });
+    const [from, to] = [first, last].map(taiyi.numeral);
+    const title = "Go there in the graph, the heat map and the curves";
+    const button = element("button", { type: "button", class: "link", title, onclick: go }, name);
+    return element("li", {}, button, ` from ${from} to ${to}`);
+  }
+
+  function goTo({ mode, quantity, module }) {
+    taiyi.set({ mode, quantity });
+    return taiyi.selectModule(module);
   }
 
   function flaggedWith(series) {
     const flagged = series.filter(({ state }) => state !== "ok").length;
+    if (flagged === 0) return [];
     const verb = flagged === 1 ? "is" : "are";
-    return [`${taiyi.whole(flagged)} of ${taiyi.counted(series.length, "series", "series")} ${verb} flagged.`];
+    return [`${taiyi.whole(flagged)} of ${taiyi.counted(series.length, "series", "series")} ${verb} flagged, with ! or ~.`];
   }
 
   /** What is flagged by the size of single numbers, which are no findings. */
@@ -63,10 +86,7 @@
     const [first, ...rest] = taiyi.urgent();
     if (!first) return [];
     const name = taiyi.shortened(`${first.quantity} of ${first.module || "the model"}`, 60);
-    const go = () => {
-      taiyi.set({ mode: first.mode, quantity: first.quantity });
-      taiyi.selectModule(first.module);
-    };
+    const go = () => goTo(first);
     const count = taiyi.counted(rest.length + 1, "series", "series");
     const lead = ` But ${count} ${rest.length ? "are" : "is"} flagged as out of the usual: `;
     const button = element("button", { type: "button", class: "link", onclick: go }, name);
@@ -76,9 +96,9 @@
   function item(found) {
     return element(
       "li",
-      { class: `finding ${taiyi.lookOfFinding(found)}` },
+      { class: `finding ${taiyi.lookOfFinding(found)}`, tabindex: -1 },
       element("span", { class: `kind ${taiyi.lookOfFinding(found)}` }, mark(found)),
-      element("div", {}, lead(found), whose(found), advice(found), consequences(found)),
+      element("div", {}, lead(found), when(found), whose(found), advice(found), consequences(found)),
     );
   }
 
@@ -95,6 +115,20 @@
       },
       taiyi.shortened(found.text, 400),
     );
+
+  const when = (found) => element("span", { class: "muted when" }, ` ${taiyi.whenOf(found)}`);
+
+  /** Brings the entry of a finding at the top to sight. */
+  taiyi.showEntry = (found) => {
+    const place = taiyi.findings().findIndex(
+      (one) => one.place === found.place && one.kind === found.kind && one.module === found.module,
+    );
+    allowed = Math.max(allowed, place + 1);
+    drawFindingList();
+    const entry = find("finding-list").children[place];
+    entry.scrollIntoView({ block: "center" });
+    entry.focus({ preventScroll: true });
+  };
 
   const whose = ({ place }) =>
     taiyi.runs().length > 1
@@ -125,7 +159,7 @@
    * @param {object} found
    */
   taiyi.showFinding = (found) => {
-    const { quantity, step, place = 0 } = found;
+    const { opens: quantity, step, place = 0 } = found;
     const mode = taiyi.modes().includes("train") ? "train" : taiyi.state.mode;
     const isShown = taiyi.quantities().includes(quantity);
     const [first, last] = taiyi.shownSteps();

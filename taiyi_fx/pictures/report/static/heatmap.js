@@ -91,7 +91,8 @@
         const home = taiyi.homeOf(series);
         const row = byModule.get(home) ?? { module: home, sources: [], series: [] };
         row.series[place] = series;
-        row.sources[place] = { chunk: await taiyi.chunk(run, series.chunk), row: series.row };
+        const chunk = await taiyi.chunk(run, series.chunk);
+        row.sources[place] = { chunk, row: series.row, undefined: series.undefined };
         byModule.set(home, row);
       }
     }
@@ -150,6 +151,8 @@
       const key = find(`key-${name.toLowerCase()}`);
       if (key) key.hidden = !kinds.has(flag);
     }
+    find("key-zero").hidden = !(shown.isLog && taiyi.hasZero(raster));
+    find("key-ring").hidden = !shown.rows.some(({ module }) => foundAt(module).length > 0);
     drawOverlay();
   }
 
@@ -197,9 +200,13 @@
 
   const foundAt = (module) => {
     const { quantity } = taiyi.state;
-    const isHere = (one) => one.module === module && one.quantity === quantity;
+    const isHere = (one) => isWithin(module, one.module) && one.evidence === quantity;
     return taiyi.findings().filter(isHere);
   };
+
+  /** Whether a module is another or in it; in the model as a whole is itself alone. */
+  const isWithin = (module, outer) =>
+    module === outer || (outer !== "" && module.startsWith(`${outer}.`));
 
   function drawName(pen, { row, y, rank, hasName }) {
     const { area, prefix } = shown;
@@ -305,9 +312,10 @@
   }
 
   function valueAt(raster, cell) {
-    const { ABSENT, INF, NAN } = taiyi.flags;
+    const { ABSENT, UNDEFINED, INF, NAN } = taiyi.flags;
     const flag = raster.flags[cell];
     if (flag === ABSENT) return "nothing was taken";
+    if (flag === UNDEFINED) return taiyi.undefinedText;
     if (flag === NAN) return "NaN among the values";
     if (flag === INF) return "Inf among the values";
     const value = raster.values[cell];
@@ -346,8 +354,9 @@
     const body = shown.rows.map(({ module, series, sources }) => {
       const place = series.findIndex(Boolean);
       const { min, max } = extremes(sources[place]);
-      const { nan, inf } = series[place];
-      const cells = [taiyi.numeral(taiyi.number(series[place].latest) ?? NaN), min, max, nan, inf];
+      const { nan, inf, undefined: isUndefined } = series[place];
+      const bad = isUndefined ? `${nan} × 0/0` : nan;
+      const cells = [taiyi.latestText(series[place]) ?? "–", min, max, bad, inf];
       return tableRow(module, cells.map(String));
     });
     const head = ["module", "latest", "least", "most", "NaN", "Inf"];

@@ -19,7 +19,7 @@
     const { items } = taiyi.outline;
     const series = taiyi.runs().flatMap((run) => run.series);
     const words = [...items.flatMap(wordsOf), ...series.map(({ state }) => state)];
-    return new Set(words);
+    return new Set([...words, taiyi.findings().length ? "found" : ""]);
   }
 
   const DASHED = ["plumbing", "python", "range"];

@@ -16,6 +16,7 @@
     for (let column = 0; column < columns; column += 1) {
       if (chunk.end[column] < first || chunk.start[column] > last) continue;
       const cell = taiyi.cell(chunk, series.row * columns + column);
+      if (series.undefined) cell.nan = 0;
       const isEmpty = Number.isNaN(cell.mean) && !cell.nan && !cell.inf;
       if (isEmpty) continue;
       addPoint(points, scale.at((chunk.start[column] + chunk.end[column]) / 2), cell);

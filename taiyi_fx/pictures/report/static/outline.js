@@ -108,8 +108,8 @@
 
   function alarmsOf(outline, standing) {
     const alarms = new Map();
-    for (const site of taiyi.sites()) {
-      const index = standing[outline.byModule.get(site.module)];
+    for (const site of taiyi.sites(outline)) {
+      const index = standing[site.index];
       if (index !== undefined && !alarms.has(index)) alarms.set(index, site);
     }
     return alarms;

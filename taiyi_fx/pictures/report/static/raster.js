@@ -3,13 +3,14 @@
 /* Rows of numbers by step, brought to the pixel columns of a heat map, and painted. */
 ((taiyi) => {
   const ABSENT = 0;
-  const FINITE = 1;
-  const INF = 2;
-  const NAN = 3;
+  const UNDEFINED = 1;
+  const FINITE = 2;
+  const INF = 3;
+  const NAN = 4;
   const COLOURS = 256;
 
   /** What a cell of a raster is. */
-  taiyi.flags = { ABSENT, FINITE, INF, NAN };
+  taiyi.flags = { ABSENT, UNDEFINED, FINITE, INF, NAN };
 
   /**
    * @typedef {object} Raster
@@ -21,7 +22,8 @@
 
   /**
    * Rows over the steps shown.
-   * @param {({chunk: object, row: number} | null)[]} sources Null for a row that has nothing.
+   * @param {({chunk: object, row: number, undefined: boolean} | null)[]} sources Null for a row
+   *   that has nothing; `undefined` where nothing defines its NaN.
    * @param {[number, number]} steps
    * @param {number} columns
    * @returns {Raster}
@@ -43,7 +45,8 @@
     return raster;
   };
 
-  function fillRow(raster, counts, row, { chunk, row: place }, [first, last]) {
+  function fillRow(raster, counts, row, source, [first, last]) {
+    const { chunk, row: place } = source;
     const { start, end } = chunk;
     const filled = filledColumns(chunk, place);
     const pitch = pitchOf(start, filled);
@@ -56,7 +59,7 @@
       const from = Math.max(Math.floor((start[column] - first) * perStep), 0);
       const to = Math.min(Math.max(Math.ceil((until - first) * perStep), from + 1), raster.columns);
       if (start[column] > last || from >= to || until < first) continue;
-      add(raster, counts, row * raster.columns, from, to, numbersAt(chunk, place, column));
+      add(raster, counts, row * raster.columns, from, to, numbersAt(source, column));
     }
   }
 
@@ -79,11 +82,15 @@
   const pitchOf = (start, filled) =>
     filled.length < 2 ? 1 : (start[filled.at(-1)] - start[filled[0]]) / (filled.length - 1);
 
-  function numbersAt(chunk, row, column) {
+  function numbersAt({ chunk, row, undefined: isUndefined }, column) {
     const cell = cellOf(chunk, row, column);
     const mean = chunk.mean[cell];
-    const flag = chunk.nan?.[cell] ? NAN : chunk.inf?.[cell] ? INF : FINITE;
-    return { mean, flag };
+    const flags = [
+      chunk.nan?.[cell] ? (isUndefined ? UNDEFINED : NAN) : ABSENT,
+      chunk.inf?.[cell] ? INF : ABSENT,
+      Number.isNaN(mean) ? ABSENT : FINITE,
+    ];
+    return { mean, flag: Math.max(...flags) };
   }
 
   function add(raster, counts, base, from, to, { mean, flag }) {
@@ -107,7 +114,7 @@
     );
     const flags = first.flags.map((flag, cell) => {
       const other = second.flags[cell];
-      if (flag === ABSENT || other === ABSENT) return ABSENT;
+      if (Math.min(flag, other) < FINITE) return Math.min(flag, other);
       if (flag === FINITE && other === FINITE && !Number.isFinite(values[cell])) return ABSENT;
       return Math.max(flag, other);
     });
@@ -179,12 +186,17 @@
     return { raster, isLog, measure, map: taiyi.maps.viridis, limits, labels, ticks };
   };
 
+  /** Whether a raster has a number that is exactly zero. */
+  taiyi.hasZero = (raster) =>
+    raster.values.some((value, cell) => value === 0 && raster.flags[cell] === FINITE);
+
   /**
    * Paints a raster onto an area.
    * @param {CanvasRenderingContext2D} pen
    * @param {object} area
    * @param {Raster} raster
-   * @param {{measure: (value: number) => number, limits: [number, number], map: Uint32Array}} look
+   * @param {{measure: (value: number) => number, limits: [number, number], map: Uint32Array,
+   *   isLog: boolean}} look
    */
   taiyi.paint = (pen, area, raster, look) => {
     const image = new ImageData(raster.columns, Math.round(area.height));
@@ -205,9 +217,11 @@
   };
 
   /** The colours of finite cells; those of absent ones let the paper through. */
-  function shadesOf(raster, { measure, limits: [low, high], map }) {
+  function shadesOf(raster, { measure, limits: [low, high], map, isLog }) {
     return Uint32Array.from(raster.values, (value, cell) => {
       if (raster.flags[cell] === ABSENT) return 0;
+      if (raster.flags[cell] === UNDEFINED) return taiyi.undefinedShade;
+      if (isLog && value === 0) return taiyi.zeroShade;
       const share = high > low ? (measure(value) - low) / (high - low) : 0.5;
       return map[Math.min(Math.max(Math.round(share * (COLOURS - 1)), 0), COLOURS - 1)];
     });

@@ -76,6 +76,16 @@
     );
   };
 
+  /** The series that tells most: of a quantity of several modules if one is, never a loss. */
+  taiyi.mostTelling = () => {
+    const [run] = taiyi.runs();
+    const losses = new Set(taiyi.lossSeries().map(({ series }) => series));
+    const some = run.series.filter((one) => isNumeric(run, one) && !losses.has(one));
+    const counts = Map.groupBy(some, ({ quantity }) => quantity);
+    const ranked = some.toSorted((one, other) => (other.score ?? 0) - (one.score ?? 0));
+    return ranked.find(({ quantity }) => counts.get(quantity).length > 1) ?? ranked[0];
+  };
+
   /**
    * The series of tensors in the present mode.
    * @param {object} run
@@ -167,6 +177,30 @@
   taiyi.findings = () =>
     taiyi.runs().flatMap((run, place) => (run.findings ?? []).map((one) => ({ ...one, place })));
 
+  const REPORT = /^(?:alert|warning|note) (\w+): /;
+
+  /** The kind of finding that an event reported in training; nothing for other events. */
+  taiyi.kindReported = ({ kind, text }) => (kind === "finding" ? text.match(REPORT)?.[1] : undefined);
+
+  /** The finding that an event reported, if it is one of those in the end. */
+  taiyi.findingOf = (event, place) =>
+    taiyi
+      .findings()
+      .find(
+        (one) =>
+          one.place === place &&
+          one.kind === taiyi.kindReported(event) &&
+          one.module === event.module,
+      );
+
+  /** Since when a finding is so, and when it was noticed in training if that was later. */
+  taiyi.whenOf = ({ kind, module, step, place }) => {
+    const isReport = (event) => taiyi.kindReported(event) === kind && event.module === module;
+    const seen = taiyi.runs()[place].events.find(isReport);
+    const since = `since step ${taiyi.whole(step)}`;
+    return seen ? `${since}, seen at ${taiyi.whole(seen.step)}` : since;
+  };
+
   const SEVERITIES = { alert: "alert", warning: "warn" };
 
   /** How a finding looks: the name of its class, and of its ink. */
@@ -183,6 +217,23 @@
         .map((series) => ({ run, series, place })),
     );
 
+  /** Whether nothing defines the latest number of a series, as a ratio of 0 by 0. */
+  taiyi.lacksValue = (series) => series.undefined && Number.isNaN(taiyi.number(series.latest));
+
+  /** The latest number of a series as a text; null where there is none. */
+  taiyi.latestText = (series) => {
+    const latest = taiyi.number(series?.latest);
+    if (latest === null) return null;
+    return taiyi.lacksValue(series) ? "–" : taiyi.numeral(latest);
+  };
+
+  /** The class of the latest number of a series: its state, which NaN is never well in. */
+  taiyi.lookOfLatest = ({ latest, state }) =>
+    Number.isNaN(taiyi.number(latest)) && state === "ok" ? "none" : state;
+
+  /** What is said of a number that nothing defines. */
+  taiyi.undefinedText = "no value: 0/0";
+
   /** Whether numbers of a unit lie between fixed ends, as shares do: never on a log scale. */
   taiyi.isShare = (unit) => unit === "share" || unit === "cosine" || unit.startsWith("grey");
 
@@ -195,22 +246,25 @@
   taiyi.lookOf = (kind) => LOOKS.get(kind) ?? "warn";
 
   /**
-   * Where the graph has to be looked at: what was found in the first run, most urgent first, or
-   * where nothing was, the site of the first NaN or Inf.
-   * @returns {{module: string, look: string, text: string}[]}
+   * Where the graph has to be looked at: all that the findings of the first run name, most urgent
+   * first, what each is about before what else it names; or where nothing was found, the site of
+   * the first NaN or Inf.
+   * @param {object} outline
+   * @returns {{index: number, look: string, text: string}[]} With the items of the outline.
    */
-  taiyi.sites = () => {
-    const found = taiyi.findings().filter(({ place, module }) => place === 0 && module);
-    const grave = found.filter(({ severity }) => severity !== "note");
-    if (grave.length) return grave.map(siteOf);
+  taiyi.sites = (outline) => {
+    const found = taiyi.findings().filter(({ place, boxes }) => place === 0 && boxes.length > 0);
+    const sites = found.map((one) => one.boxes.map((index) => ({ index, ...siteOf(one) })));
+    if (sites.length) return sites.flat();
     const event = taiyi.runs()[0].events.find(({ kind }) => kind === "non_finite");
-    return event ? [{ ...siteOf(event), look: "alert" }] : [];
+    const index = event && outline.byModule.get(event.module);
+    return index === undefined ? [] : [{ index, ...siteOf(event), look: "alert" }];
   };
 
   function siteOf(found) {
     const word = found.kind === "non_finite" ? "first NaN/Inf" : found.kind.replaceAll("_", " ");
     const text = `${taiyi.shortened(word, 30)}, step ${taiyi.whole(found.step)}`;
-    return { module: found.module, look: taiyi.lookOfFinding(found), text };
+    return { look: taiyi.lookOfFinding(found), text };
   }
 
   /** A state's sign: what tells it without colour. */

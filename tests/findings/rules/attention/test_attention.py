@@ -178,13 +178,13 @@ def test_one_that_is_as_sharp_as_those_of_trained_models_is_none(entropy, logits
     assert [*attention_collapses(beside(entropy, logits, sink))] == []
 
 
-def begins(sink=0.95, entropy=0.1, loss=4.0, count=3):
+def begins(sink=0.95, entropy=0.1, loss=4.0, count=3, classes=50):
     """Attentions of a model of 50 classes, of which a guess costs 3.9."""
     numbers = {("", "loss"): loss}
     for i in range(count):
         site = f"h.{i}.attn.attention()"
         numbers |= {(site, "AttentionSink"): sink, (site, "AttentionEntropy"): entropy}
-    return replace(evidence(numbers), classes={"loss": 50})
+    return replace(evidence(numbers), classes={"loss": classes})
 
 
 def test_attention_that_rests_on_the_first_key_before_anything_is_learnt_is_named():
@@ -202,8 +202,9 @@ def test_attention_that_rests_on_the_first_key_before_anything_is_learnt_is_name
         begins(entropy=0.0),
         begins(loss=1.5),
         begins(count=1),
+        begins(loss=0.7, classes=2),
     ],
-    ids=["spread", "few keys", "one key", "trained before", "one alone"],
+    ids=["spread", "few keys", "one key", "trained before", "one alone", "beside a reference"],
 )
 def test_attention_that_begins_otherwise_or_is_trained_is_none(known):
     assert [*sharp_starts(known)] == []

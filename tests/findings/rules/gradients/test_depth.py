@@ -19,6 +19,29 @@ def test_a_steady_factor_is_a_finding(factor, kind):
     assert "by a factor of 1.0e+07" in found.text
 
 
+def test_what_one_place_makes_is_no_slope_and_told_there():
+    sizes = {f"h.{i}": 1e-3 if i > 3 else 1e3 for i in range(8)}
+    (found,) = chains(evidence({(name, "OutputGradRMS"): x for name, x in sizes.items()}))
+    assert (found.kind, found.module) == ("exploding_gradient", "h.3")
+    assert found.text.endswith("most of it, 1.0e+06, at one place: from 'h.4' to 'h.3'")
+    assert "another term of the loss" in found.advice
+    (steady,) = chains(deep(0.1))
+    assert "at one place" not in steady.text
+
+
+def test_the_factor_is_that_of_the_two_that_are_named():
+    sizes = {f"h.{i}": 10.0 ** -(6 if i < 4 else 1) for i in range(8)} | {"h.0": 10**-6.5}
+    (found,) = chains(evidence({(name, "OutputGradRMS"): x for name, x in sizes.items()}))
+    assert "by a factor of 3.2e+05 on their way from 'h.7' back to 'h.0'" in found.text
+    assert "1.0e+05, at one place: from 'h.4' to 'h.3'" in found.text
+
+
+def test_ends_that_say_the_opposite_of_the_slope_are_none():
+    powers = [4, -6, -5, -4, 4, 5, 6, 0]
+    numbers = {(f"h.{i}", "OutputGradRMS"): 10.0**x for i, x in enumerate(powers)}
+    assert [*chains(evidence(numbers))] == []
+
+
 def test_small_factors_and_few_modules_are_none():
     assert [*chains(deep(2.0))] == []
     assert [*chains(deep(100.0, 4))] == []

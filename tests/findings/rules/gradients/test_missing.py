@@ -35,6 +35,34 @@ def test_of_a_beginning_that_is_cut_off_the_last_is_named_with_the_others():
     assert "nor 'h.0' and 'h.1' before it" in found.text
 
 
+def test_a_weight_that_is_computed_of_others_lacks_no_gradient_of_its_own():
+    why = "weight is computed of other parameters: ask for theirs"
+    assert [*missing_gradients(cut_off(["h.1"], why))] == []
+
+
+@pytest.mark.parametrize(
+    ("cuts", "words"),
+    [
+        (["argmin"], "; between it and the loss: `argmin`, which passes no gradient back"),
+        (["max"], "; between it and the loss: `max`, whose indices have no gradient"),
+        (
+            ["round", "topk", "detach"],
+            "; between it and the loss: `round` and `detach`, which pass no gradient back, and "
+            "`topk`, whose indices have no gradient",
+        ),
+        ([], ", nor 'h.0' before it"),
+    ],
+    ids=["one", "indices", "several", "unknown"],
+)
+def test_what_cuts_a_module_off_is_named_as_the_data_flow_shows_it(cuts, words):
+    known = replace(cut_off(["h.0", "h.1"]), cuts_behind=lambda module, ends: cuts)
+    (found,) = missing_gradients(known)
+    assert found.text.endswith(words)
+    assert found.functions == tuple(cuts)
+    assert ("x + (y - x).detach()" in found.advice) == bool(cuts)
+    assert ("an index of argmax" in found.advice) != bool(cuts)
+
+
 def test_what_the_last_block_hands_on_to_none_is_a_note():
     numbers = {}
     for name in (f"blocks.{i}.{part}" for i in range(4) for part in ("back", "fore")):

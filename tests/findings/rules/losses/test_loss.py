@@ -66,6 +66,26 @@ def test_a_loss_that_falls_less_than_it_varies_is_said_to_do_so():
     assert "does not fall: it is" in found.text
 
 
+@pytest.mark.parametrize(
+    ("steps", "words", "others"),
+    [
+        ({}, ["far too small", "missing from"], ["too large"]),
+        ({"a": 1e-5, "b": 1e-5}, ["far too small"], ["too large", "missing from"]),
+        ({"a": 2e-3, "b": 3e-3}, [], ["far too small", "too large", "missing from"]),
+        ({"a": 0.02, "b": 0.04}, ["too large"], ["far too small", "missing from"]),
+        ({"a": 0.02, "b": 0.0}, ["too large", "missing from"], ["far too small"]),
+    ],
+    ids=["unknown", "small", "usual", "large", "one stays"],
+)
+def test_reasons_that_the_steps_of_weights_exclude_are_left_out(steps, words, others):
+    numbers = {(name, "UpdateRatio.weight"): [size] * 100 for name, size in steps.items()}
+    (found,) = plateau(evidence({("", "loss"): 2.3 + NOISE} | numbers))
+    assert found.advice.startswith("Inputs and targets may not belong together")
+    assert all(word in found.advice for word in words)
+    assert not any(word in found.advice for word in others)
+    assert "it is 2.28 in the last 20 of its 100 numbers (their median)" in found.text
+
+
 FALLS = 2 * np.exp(-np.arange(100) / 50) + NOISE / 10
 
 

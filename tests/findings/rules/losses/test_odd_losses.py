@@ -77,3 +77,23 @@ def test_what_logits_of_this_size_cannot_cost_is_told(found, words):
 )
 def test_what_they_may_cost_is_none(found):
     assert found == []
+
+
+def found_for_shares(loss, **others):
+    logits = Logits("head", CASES, CLASSES, True, True, True)
+    numbers = {("", "loss"): [loss] * 10, ("head", "OutputRMS"): [0.1] * 10}
+    numbers |= {("head", "OutputAbsMax"): [0.4] * 10}
+    graphs = {"loss": LossGraph(of_shares=logits)}
+    return [*odd_losses(replace(evidence(numbers, **others), loss_graphs=graphs))]
+
+
+def test_shares_that_add_up_to_more_than_one_cost_too_much():
+    (found,) = found_for_shares(2 * GUESS)
+    assert (found.kind, found.severity, found.module) == ("odd_loss", "warning", "")
+    assert "if the targets of a sample are shares that add up to 1" in found.text
+    assert "binary_cross_entropy_with_logits" in found.advice
+
+
+def test_what_shares_may_cost_is_usual():
+    assert found_for_shares(1.1 * GUESS) == []
+    assert found_for_shares(2 * GUESS, steps=range(5, 15)) == []

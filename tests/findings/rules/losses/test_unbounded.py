@@ -56,6 +56,26 @@ def test_other_losses_below_zero_have_their_sign(values, classes):
     assert [*unbounded_losses(known)] == []
 
 
+NEGATED = -0.69 - np.arange(20) / 10
+
+
+@pytest.mark.parametrize(("others", "count"), [([], 1), (["loss"], 2), (["loss_d"], 0)])
+def test_yes_or_no_of_one_of_two_players_may_have_a_minus(others, count):
+    names = ["loss_g", *others]
+    classes = dict.fromkeys(names, 2)
+    known = evidence({("", name): NEGATED for name in names})
+    assert len([*unbounded_losses(replace(known, classes=classes))]) == count
+
+
+@pytest.mark.parametrize(("classes", "count"), [(2, 0), (5, 1)])
+def test_yes_or_no_of_another_model_may_have_a_minus(classes, count):
+    values = -np.log(classes) - np.arange(20) / 5
+    known = replace(evidence({("", "loss"): values}), classes={"loss": classes})
+    judged = replace(known, loss_graphs={"loss": LossGraph(is_judged=True)})
+    assert len([*unbounded_losses(judged)]) == count
+    assert len([*unbounded_losses(known)]) == 1
+
+
 def of_logits(values, *, is_whole=True):
     graph = LossGraph(logits=Logits("head", 8, 2, True, True, is_whole))
     return replace(evidence({("", "loss"): values}), loss_graphs={"loss": graph})
@@ -78,3 +98,21 @@ def test_a_cross_entropy_that_falls_below_zero_is_one_of_other_targets():
 )
 def test_a_cross_entropy_near_zero_or_beside_other_terms_is_none(known):
     assert [*unbounded_losses(known)] == []
+
+
+def of_divergence(values, *, is_divergence=True):
+    graphs = {"loss": LossGraph(is_divergence=is_divergence)}
+    return [*unbounded_losses(replace(evidence({("", "loss"): values}), loss_graphs=graphs))]
+
+
+def test_a_divergence_below_zero_is_one_of_other_shares():
+    (found,) = of_divergence([0.3, 0.1, -0.1, -0.2])
+    assert (found.kind, found.severity, found.step) == ("unbounded_loss", "warning", 2)
+    assert "a divergence, and falls to -0.1, below 0" in found.text
+    assert "softmax" in found.advice
+    assert len(of_divergence([-0.1, -0.2])) == 1
+
+
+def test_a_divergence_near_zero_and_other_losses_below_it_are_none():
+    assert of_divergence([0.3, 0.0, -1e-4]) == []
+    assert of_divergence([0.3, -0.1], is_divergence=False) == []

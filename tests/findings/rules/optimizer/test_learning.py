@@ -47,7 +47,7 @@ def test_a_step_that_rounding_takes_away_is_no_missing_update():
 def test_of_gradients_that_are_zero_the_last_in_the_model_is_named_with_the_others():
     (found,) = zero_gradients(model(silent=["h.0", "h.1"]))
     assert found.module == "h.1"
-    assert "and that of 'h.0' before it" in found.text
+    assert "and so is that of 'h.0', earlier in the model" in found.text
 
 
 def test_a_gradient_that_was_zero_for_a_while_is_none():
@@ -209,3 +209,38 @@ def test_of_a_weight_norm_the_part_that_is_trained_is_looked_at():
     }
     known = model()
     assert [*no_update(known.with_series([*known.series, *evidence(numbers).series]))] == []
+
+
+DIES = np.where(np.arange(40) < 9, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(("pull", "given"), [(0.5, True), (0.0, False)])
+def test_a_layer_that_is_given_zero_is_not_said_to_be_cut_off_from_the_loss(pull, given):
+    numbers = {("fc2", "WeightGradNorm"): DIES, ("fc3", "WeightGradNorm"): DIES}
+    numbers |= {("fc3", "InputRMS"): DIES, ("fc3", "OutputGradRMS"): pull}
+    (found,) = zero_gradients(evidence(numbers | {("fc1", "WeightGradNorm"): 1.0}))
+    assert ("as what it is given is" in found.text) == given
+    assert ("reaches the loss" in found.advice) != given
+    # The loss depends on a layer that is given nothing: on its bias.
+    (of_all,) = zero_gradients(evidence(numbers))
+    assert of_all.module == ("fc3" if given else "")
+
+
+def test_weights_that_stay_as_their_gradients_are_zero_are_not_the_optimizers():
+    numbers = {(name, "WeightNorm"): np.minimum(MOVES, MOVES[9]) for name in NAMES}
+    for values, count in ((0.5, 1), (DIES, 0)):
+        numbers |= {(name, "WeightGradNorm"): values for name in NAMES}
+        assert len([*no_update(evidence(numbers))]) == count
+
+
+@pytest.mark.parametrize(
+    ("gradient", "is_told"), [(1.0 + np.arange(40), True), (1.0 + np.arange(40) % 5, False)]
+)
+def test_what_no_optimizer_has_is_said_to_add_up_its_gradient(gradient, is_told):
+    numbers = {(name, "WeightNorm"): 1.0 if name == "h.4" else MOVES for name in NAMES}
+    numbers |= {(name, "WeightGradNorm"): 0.5 for name in NAMES}
+    known = evidence(numbers | {("h.4", "WeightGradNorm"): gradient})
+    (found,) = no_update(replace(known, left_out=frozenset({"h.4"})))
+    assert found.text.endswith("clears its gradient, which adds up") == is_told
+    (found,) = no_update(known)  # which an optimizer may have
+    assert "adds up" not in found.text

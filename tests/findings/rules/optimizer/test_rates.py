@@ -57,6 +57,19 @@ def test_rates_that_are_equal_are_none_though_steps_differ():
     assert [*odd_rates(of)] == []  # as behind the end of a schedule
 
 
+@pytest.mark.parametrize("of_own", [True, False])
+@pytest.mark.parametrize("size", [0.0, 1e-7, 0.1])
+def test_a_group_that_waits_with_a_rate_of_0_is_none_and_makes_none_of_others(of_own, size):
+    of = known(size, 0.0) if of_own else known(0.1, 0.5, usual=size)
+    rates = {0: 0.01, 1: 0.0} if of_own else {0: 0.0, 1: 0.5}
+    of = replace(of, groups={name: (group, rates[group]) for name, (group, _) in of.groups.items()})
+    assert [*odd_rates(of)] == []
+
+
+def test_steps_of_unknown_size_are_not_compared():
+    assert [*odd_rates(known(0.1, 1.0, usual=0.0))] == []
+
+
 def test_other_findings_say_the_group_where_rates_differ():
     of = known(1e-3, 0.5)
     assert in_group("h.1", of).endswith("group 1 of the optimizer, whose learning rate is 0.5")

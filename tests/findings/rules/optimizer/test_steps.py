@@ -23,6 +23,25 @@ def test_steps_as_large_as_the_weights_are_an_alert():
     assert (found.kind, found.severity, found.step, found.module) == ("large_steps", "alert", 6, "")
 
 
+@pytest.mark.parametrize(
+    ("gap", "words"),
+    [
+        (1, "by 0.5 of their size at once"),
+        (4, "by 0.5 of their size a step, in the mean of 4 step"),
+    ],
+)
+def test_large_steps_are_counted_as_they_are_read_and_the_largest_is_named(gap, words):
+    late = np.arange(40) > 5
+    sizes = [np.where(late, x, 1e-3) for x in (0.3, 0.5)]
+    sizes += [np.where(np.arange(40) == 9, 0.25, 1e-3), np.full(40, 0.1)]
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): x * gap for i, x in enumerate(sizes)}
+    numbers |= {(f"h.{i}", "WeightNorm"): np.ones(40) for i in range(4)}
+    (found,) = step_sizes(evidence(numbers, gap * np.arange(40)))
+    assert f"the weights of 'h.1' {words}" in found.text
+    assert found.text.endswith("and those of 2 more of 4 by 0.2 or more in a step")
+    assert found.value == 0.5
+
+
 def test_steps_of_nothing_are_a_warning():
     (found,) = step_sizes(steps(1e-9))
     assert (found.kind, found.severity) == ("small_steps", "warning")

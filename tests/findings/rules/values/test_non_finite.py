@@ -4,7 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
+import taiyi_fx
 from taiyi_fx.findings import NotFinite
 from taiyi_fx.findings.rules.values.non_finite import first_step, non_finite
 from tests.findings.given import evidence
@@ -83,6 +86,63 @@ def test_between_two_modules_the_functions_are_named():
     (found,) = non_finite(known)
     assert (found.module, found.quantity) == ("b", "InputRMS")
     assert "given it by sub, log: it arises between" in found.text
+
+
+GIVEN = {("time", "OutputRMS"): [1, NAN], ("fc", "InputRMS"): [NAN, NAN]}
+
+
+@pytest.mark.parametrize(
+    ("functions", "modules", "words"),
+    [
+        ([], [], "is in the model's input 'x' already; 'fc' is given it as it is"),
+        (["sub", "log"], [], "is given the model's input 'x' by sub, log: it is in the data, or"),
+        (["add"], ["time"], "is given it by add: it arises between the modules before it"),
+    ],
+    ids=["as it is", "by functions", "and another module"],
+)
+def test_the_model_s_own_input_is_named_where_nothing_else_makes_it(functions, modules, words):
+    known = replace(
+        evidence(GIVEN),
+        inputs_before={"fc": ["x"]}.__getitem__,
+        before_module={"fc": functions}.__getitem__,
+        modules_before=lambda module, known: modules,
+    )
+    (found,) = non_finite(known)
+    assert (found.module, found.step) == ("fc", 0)
+    assert words in found.text
+
+
+def test_weights_that_its_gradient_makes_so_are_no_second_place_of_it():
+    numbers = GIVEN | {(name, "WeightNorm"): [1, NAN] for name in ("time", "fc")}
+    (found,) = non_finite(evidence(numbers))
+    assert "the weights of 2 modules are so from step 1 on, as the optimizer's step" in found.text
+    (found,) = non_finite(evidence(GIVEN | {("fc", "WeightNorm"): [1, NAN]}))
+    assert "; the weights of 'fc' are so from step 1 on" in found.text
+    numbers = {("a", "WeightNorm"): [1, NAN, NAN], ("b", "WeightNorm"): [1, 1, NAN]}
+    assert "so from step" not in next(non_finite(evidence(numbers))).text
+
+
+@pytest.mark.parametrize(("batches", "rows"), [(1, 2), (4, 8)])
+def test_rows_of_the_model_s_input_with_a_nan_are_counted_over_a_step(batches, rows):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.time, self.enter = nn.Linear(1, 6), nn.Linear(4, 6)
+
+        def forward(self, x):
+            time = self.time(torch.ones(len(x), 1))
+            return self.enter(x) + time
+
+    model = taiyi_fx.instrument(Net(), {"Linear": ["InputRMS", "NonFinite"]})
+    x = torch.randn(8, 4)
+    x[2, 1] = x[5] = NAN
+    for _ in range(batches):
+        model(x).sum().backward()
+    with pytest.warns(taiyi_fx.MonitorWarning, match="NaN"):
+        model.monitor.track(0)
+    (found,) = model.monitor.findings
+    assert f"model's input 'x' already, in {rows} of its rows; 'enter' is given it" in found.text
+    model.monitor.close()
 
 
 @pytest.mark.parametrize(("quantity", "site"), [("OutputRMS", "h.1.fc"), ("OutputGradRMS", "")])
@@ -166,3 +226,55 @@ def test_a_norm_of_all_gradients_is_not_the_one_to_name():
     numbers = {("", "GradNorm"): [1, NAN], ("a", "OutputGradRMS"): [1, NAN]}
     (found,) = non_finite(evidence(numbers | {("b", "OutputGradRMS"): [1, 1]}))
     assert found.module == "a"
+
+
+@pytest.mark.parametrize(
+    ("quantity", "rows"),
+    [
+        ("OutputSQNR", torch.zeros(4, 3)),
+        ("OutlierFeatures", torch.zeros(4, 3)),
+        ("InputSQNR", torch.ones(4, 3)),
+        ("GradientNoiseScale", torch.ones(1, 3)),
+        ("WeightSQNR", torch.ones(4, 3)),
+    ],
+)
+def test_a_number_that_its_definition_leaves_without_a_value_is_no_finding(
+    quantity, rows, tmp_path
+):
+    layer = nn.Linear(rows.shape[1], 2)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    run = tmp_path / "run"
+    model = taiyi_fx.instrument(nn.Sequential(layer), {"0": [quantity]}, run=run)
+    model(rows).sum().backward()
+    model.monitor.track(0)
+    numbers = [r.value for r in model.monitor.records if isinstance(r.value, float)]
+    assert not all(map(np.isfinite, numbers))
+    assert "non_finite" not in [found.kind for found in model.monitor.findings]
+    model.monitor.close()
+    assert "non_finite" not in [found.kind for found in taiyi_fx.open_run(run).findings]
+
+
+@pytest.mark.parametrize(
+    "quantity",
+    ["InputStd", "InputCovMaxEig", "InputUnderflowRate", "InputOverflowRate", "UnderflowRate"],
+)
+def test_data_that_are_nan_are_told_by_any_one_number_of_them(quantity):
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(3, 2)), {"0": [quantity]})
+    for step in range(4):
+        model(torch.full((4, 3), NAN if step > 1 else 1.0))
+        model.monitor.track(step)
+    found = [one.step for one in model.monitor.findings if one.kind == "non_finite"]
+    assert found == [2]
+
+
+def test_a_quantity_of_ones_own_says_that_it_may_be_undefined():
+    @taiyi_fx.quantity(undefined=True, n=taiyi_fx.input.count)
+    def logarithm_of_rows(n):
+        return (n - n).double().log()
+
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(2, 2)), {"0": [logarithm_of_rows]})
+    model(torch.ones(1, 2))
+    model.monitor.track(0)
+    assert [r.value for r in model.monitor.records] == [-INF]
+    assert [found.kind for found in model.monitor.findings if found.severity == "alert"] == []

@@ -1,5 +1,7 @@
 """Modules that compute nothing, or numbers of a wild size."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -68,6 +70,16 @@ def test_a_module_that_is_given_nothing_though_something_is_returned_before_it_i
     assert (found.kind, found.module) == ("zero_output", "b")
     assert "though 'a' before it returns 1" in found.text
     assert [*zero_outputs(evidence({("b", "InputRMS"): 0.0, ("b", "OutputRMS"): 0.5}))] == []
+
+
+def test_what_is_given_zero_from_some_step_on_is_named_with_the_functions_before_it():
+    dies = np.where(np.arange(40) < 9, 1.0, 0.0)
+    numbers = {("a", "OutputRMS"): 1.0, ("b", "InputRMS"): dies, ("b", "OutputRMS"): 0.5}
+    known = replace(evidence(numbers), before_module={"b": ["relu"]}.__getitem__)
+    (found,) = zero_outputs(known)
+    assert (found.module, found.step) == ("b", 9)
+    assert found.text.endswith("the operation `relu` between them makes it")
+    assert "between the two" in found.advice
 
 
 @pytest.mark.parametrize(("later", "count"), [(1.0, 0), (0.0, 1)])

@@ -207,3 +207,57 @@ def test_a_query_of_a_token_alone_is_the_same_where_samples_differ_behind_it(beh
     shapes = {"norm": "8×17×48", "q": "8×48", "proj": "8×1×48"}
     known = replace(evidence(numbers), shape_before=shapes.__getitem__)
     assert [one.module for one in rank_collapses(known)] == told
+
+
+class Denoiser(nn.Module):
+    def __init__(self, of_time):
+        super().__init__()
+        self.of_time = of_time
+        self.enter, self.time, self.leave = nn.Linear(4, 8), nn.Linear(1, 8), nn.Linear(8, 4)
+
+    def forward(self, x, time):
+        return self.leave(self.enter(x) + self.time(self.of_time(time)))
+
+
+@pytest.mark.parametrize(
+    ("of_time", "time", "ending"),
+    [
+        (
+            lambda time: torch.full_like(time, 0.5).sin(),
+            torch.rand(8, 1),
+            ", as it is given what `full_like` makes of 'time', of which only the shape is used",
+        ),
+        (
+            lambda time: time.mean(0, keepdim=True).expand(8, 1).sin(),
+            torch.rand(8, 1),
+            ", as what it is given is already, by the operations `mean` and `sin` of the model's "
+            "input 'time'",
+        ),
+        (
+            lambda time: time,
+            torch.ones(8, 1),
+            ", as the model's input 'time', which it is given, is already",
+        ),
+    ],
+    ids=["a constant", "a mean", "the input"],
+)
+def test_a_layer_that_is_given_one_row_is_told_with_what_makes_it_so(of_time, time, ending):
+    torch.manual_seed(0)
+    cfg = {"Linear": ["ParticipationRatio", "OutputRMS", "WeightNorm"]}
+    model = taiyi_fx.instrument(Denoiser(of_time), cfg)
+    for step in range(3):
+        model(torch.randn(8, 4), time).square().mean().backward()
+        model.monitor.track(step)
+    (found,) = model.monitor.findings
+    assert (found.kind, found.module) == ("rank_collapse", "time")
+    assert found.text == f"the output of 'time' is the same for all rows of a batch{ending}"
+    assert "what makes its input" in found.advice
+    model.monitor.close()
+
+
+def test_a_module_that_may_make_rows_the_same_by_itself_is_not_said_to_be_given_them():
+    numbers = {("a", "ParticipationRatio"): 3.0, ("a", "OutputRMS"): 1.0}
+    numbers |= {("act", "ParticipationRatio"): np.nan, ("act", "OutputRMS"): 1.0}
+    (found,) = rank_collapses(evidence(numbers))
+    assert found.text == "the output of 'act' is the same for all rows of a batch"
+    assert "saturates" in found.advice

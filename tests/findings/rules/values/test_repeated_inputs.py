@@ -1,5 +1,7 @@
 """Batches that are handed out again and again."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -71,3 +73,11 @@ def test_an_embedding_that_is_given_the_same_tokens_is_told(is_anew):
         watched.monitor.track(step)
     kinds = [found.kind for found in watched.monitor.findings]
     assert ("repeated_input" in kinds) != is_anew
+
+
+def test_indices_that_the_model_itself_makes_have_no_loader():
+    numbers = {("0", name): same_from(25) for name in ("InputMean", "InputStd")}
+    known = evidence({**numbers, ("encoder", "OutputRMS"): 1.0, ("1", "InputRMS"): 1.0})
+    assert [one.module for one in repeated_inputs(known)] == ["0"]
+    inside = replace(known, modules_before=lambda module, known: ["encoder"])
+    assert [*repeated_inputs(inside)] == []

@@ -1,0 +1,1 @@
+"""Models, data and losses of authors' own, sound as they are, which sets of faults share."""

@@ -1,0 +1,106 @@
+"""Odd operands of losses, by autograd's notes: similarities with oneself, what a factor left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from taiyi_fx.findings.facts.autograd import (
+    KEEPS,
+    TURNS,
+    Uses,
+    all_before,
+    is_scaled,
+    maker_of,
+    name_of,
+    operands_of,
+    shape_of,
+)
+from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
+
+_OF_ERRORS = ("MseLoss", "SmoothL1Loss", "HuberLoss")
+_OF_LOGITS = ("LogSoftmax", "BinaryCrossEntropyWithLogits")
+_WEIGHTS = {"Addmm": 2, "Mm": 1, "Convolution": 1}
+"""The place of the weight among what each function of a layer is given."""
+_WITH_BIAS = ("Addmm", "Convolution")
+_SCALES = KEEPS | {"Mul", "Div"}
+_FEW = 4
+"""Rows below which equal sizes are no sign."""
+
+
+def own_pairs(uses: Uses) -> Iterator[Any]:
+    """The products of some rows with all of the same rows that a cross entropy chooses among.
+
+    Each row's largest is then mostly the one with itself. Not where anything but a factor comes
+    between, such as a mask.
+
+    Args:
+        uses: The functions that made the loss.
+    """
+    for node in uses.nodes:
+        if name_of(node) != "LogSoftmax" or not _is_of_classes(uses, node):
+            continue
+        product = operands_of(node)[0]
+        while product is not None and name_of(product) in _SCALES and _has_one_operand(product):
+            product = operands_of(product)[0]
+        if product is not None and _is_of_itself(product):
+            yield product
+
+
+def _is_of_classes(uses: Uses, node: Any) -> bool:
+    return any(name_of(user) in OF_LOGARITHMS for user, _ in uses.users[id(node)])
+
+
+def _has_one_operand(node: Any) -> bool:
+    return len([one for one in operands_of(node) if one is not None]) == 1
+
+
+def _is_of_itself(product: Any) -> bool:
+    """True for a matrix times its own transpose."""
+    shape = shape_of(product)
+    if name_of(product) != "Mm" or shape[0] != shape[1] or shape[0] < _FEW:
+        return False
+    rows, columns = operands_of(product)
+    return columns is not None and name_of(columns) in TURNS and operands_of(columns)[0] is rows
+
+
+def last_products(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:
+    """The layers whose output a loss is given behind a product with what wants no gradient.
+
+    A dropout is one, and a factor: what it multiplies by is not kept. A weight that is used twice
+    names no layer, as it may be another's too.
+
+    Args:
+        uses: The functions that made the loss.
+        parameters: The module of each parameter, by the parameter's id.
+    """
+    for node in uses.nodes:
+        if name_of(node) not in (*_OF_ERRORS, *_OF_LOGITS):
+            continue
+        given = maker_of(node)
+        if given is None or not (name_of(given) == "NativeDropout" or is_scaled(given)):
+            continue
+        layer = maker_of(given)
+        if layer is None or name_of(layer) not in _WEIGHTS:
+            continue
+        weight = operands_of(layer)[_WEIGHTS[name_of(layer)]]
+        leaf = maker_of(weight) if weight is not None and name_of(weight) in TURNS else weight
+        owner = parameters.get(id(getattr(leaf, "variable", None)), "")
+        if owner and len(uses.users[id(leaf)]) == 1:
+            yield owner
+
+
+def is_judged(uses: Uses, parameters: Mapping[int, str]) -> bool:
+    """True if the last layer before a loss is another model's: a generator's loss by its judge.
+
+    Args:
+        uses: The functions that made the loss.
+        parameters: The module of each parameter of the model, by the parameter's id.
+    """
+    # One without a bias may be a product with data.
+    layer = next((node for node in uses.nodes if name_of(node) in _WITH_BIAS), None)
+    if layer is None:
+        return False
+    weight = operands_of(layer)[_WEIGHTS[name_of(layer)]]
+    made_of = all_before([weight]) if weight is not None else []
+    return not any(id(getattr(x, "variable", None)) in parameters for x in made_of)

@@ -1,0 +1,61 @@
+"""Losses that are given similarities of rows with themselves, or what a dropout left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+_KEEPING = (".Identity", ".Flatten", ".Unflatten")
+"""Classes of torch that hand numbers on as they are."""
+
+OWN_PAIRS = Kind(
+    "own_pairs",
+    "warning",
+    "Mask the diagonal before the softmax, as by logits.masked_fill(torch.eye(n, dtype=bool), "
+    "float('-inf')): each row is the most like itself, and is no example of another",
+)
+DROPPED_OUTPUT = Kind(
+    "dropped_output",
+    "warning",
+    "Put the dropout before the last layer: behind it, what the loss is given is 0 for some "
+    "samples, or too large, whatever the model learns",
+)
+
+
+def own_pairs(evidence: Evidence) -> Iterator[Finding]:
+    """Cross entropies of a choice among all rows, of which each may choose itself."""
+    for loss, graph in evidence.graphs:
+        for one in graph.own_pairs[:1]:
+            text = (
+                f"on the way to {loss.quantity!r}, each of {one.made[0]} rows chooses among the "
+                "similarities with all rows, the one with itself among them"
+            )
+            yield OWN_PAIRS.at(loss, 0, text, "a masked diagonal", module=one.module)
+
+
+def dropped_outputs(evidence: Evidence) -> Iterator[Finding]:
+    """A dropout that is the last module, and whose output a loss is given as it is."""
+    every = [name for name in evidence.order if _does_something(name, evidence)]
+    last = every[-1] if every else ""
+    settings = evidence.settings.get(last)
+    own = evidence.attributes.get(last)
+    if settings is None or own is None or not (settings.drops and own.numbers.get("training")):
+        return
+    before = {name.partition("@")[0] for name in evidence.modules_before(last, every)}
+    for loss, graph in evidence.graphs:
+        for layer in before.intersection(graph.last_products) if len(before) == 1 else ():
+            text = (
+                f"{last!r} drops {settings.drops:.0%} of what {layer!r} returns, and "
+                f"{loss.quantity!r} is given the rest as what the model tells"
+            )
+            yield DROPPED_OUTPUT.at(loss, 0, text, "no dropout", module=last)
+
+
+def _does_something(name: str, evidence: Evidence) -> bool:
+    """True for a module without parts that changes numbers, as no Identity and no Flatten does."""
+    own = evidence.attributes.get(name)
+    is_leaf = not any(other.startswith(f"{name}.") for other in evidence.order)
+    return own is not None and is_leaf and not own.kind.endswith(_KEEPING)

@@ -1,0 +1,54 @@
+"""Losses by targets that are the inputs, and by the first place of causal attention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+COPIED_TARGETS = Kind(
+    "copied_targets",
+    "note",  # what is squeezed through few numbers is learnt so on purpose
+    "Shift the labels by one: what the model returns at a place is to be compared with the next "
+    "token, logits[:, :-1] with ids[:, 1:]",
+)
+
+
+def copied_targets(evidence: Evidence) -> Iterator[Finding]:
+    """Losses whose targets are what an embedding is given: a warning if attention is causal."""
+    ahead = [*evidence.of_quantity("AttentionAhead")]
+    is_causal = bool(ahead) and not any(one.values.any() for one in ahead)
+    for loss, graph in evidence.graphs:
+        if graph.copied:
+            text = (
+                f"the targets of {loss.quantity!r} are the indices that {graph.copied!r} is given, "
+                "place by place: the model learns to copy"
+            )
+            severity = "warning" if is_causal else "note"
+            expected = "the next token"
+            yield COPIED_TARGETS.at(loss, 0, text, expected, module="", severity=severity)
+
+
+FIRST_PLACE = Kind(
+    "first_place",
+    "warning",
+    "Take the last place of each sequence, x[:, -1], or the last that is no padding; the first one "
+    "is for models whose places all see each other",
+)
+
+
+def first_places(evidence: Evidence) -> Iterator[Finding]:
+    """Losses that take the first place alone, of a model whose attentions are all causal."""
+    ahead = [*evidence.of_quantity("AttentionAhead")]
+    if not ahead or any(one.values.any() for one in ahead):
+        return
+    for loss, graph in evidence.graphs:
+        if graph.first_place is not None:
+            of = f"of what {graph.first_place!r} makes, " if graph.first_place else ""
+            text = (
+                f"{of}{loss.quantity!r} takes the first place of each sequence alone, and "
+                "attention is causal: this place sees itself, and nothing of the rest"
+            )
+            yield FIRST_PLACE.at(loss, 0, text, "the last place", module="")

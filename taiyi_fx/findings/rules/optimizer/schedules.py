@@ -1,0 +1,149 @@
+"""Schedules of learning rates that end long before the training, begin anew, or jump."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.robust import median
+from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+_NOTHING = 1e-3
+"""The share of the largest rate at which hardly anything is learnt."""
+_SHARE = 0.4
+"""The share of a training that goes on so: a schedule that ends with it takes less."""
+_FEW = 8
+"""So many numbers of a rate show a schedule."""
+
+ENDED_RATE = Kind(
+    "ended_rate",
+    "warning",
+    "Look at how often the scheduler is stepped, for each batch or each epoch, and for how many "
+    "steps it was made",
+)
+
+
+def ended_rates(evidence: Evidence) -> Iterator[Finding]:
+    """Learning rates that are a thousandth of the largest and less for two fifths of a training."""
+    for one in evidence.rates:
+        largest = one.values.max()
+        still_high = np.flatnonzero(one.values > _NOTHING * largest)
+        first = int(still_high[-1]) + 1 if largest > 0 else 0
+        if not 0 < first <= len(one.values) - _FEW:
+            continue
+        begin, since, end = one.steps[0], one.steps[first], one.steps[-1]
+        if end - since >= _SHARE * (end - begin):
+            last = one.values[-1]
+            text = (
+                f"{one.quantity} falls from {largest:.3g} to a thousandth of it by step {since}, "
+                f"and is {last:.3g} at step {end}: since then hardly anything is learnt"
+            )
+            yield ENDED_RATE.at(one, first, text, f"above {_NOTHING * largest:.3g}", value=last)
+            return
+
+
+_FALL = 0.5
+"""The share of the rate that is left after one of the falls: after others, at which it is read some
+steps later, it may have climbed already.
+"""
+_FEWEST = 3
+"""Falls that are no accident: runs may be resumed."""
+_CLIMBS = 2
+"""Times the falls: so often it has to climb."""
+_STRAIGHT = 0.05
+"""The largest difference of a slope from half of all: warm-ups are straight, and no other curve
+looks so at whichever steps it is read."""
+_BEGINS = 1.5
+"""Times what it climbs in one step: with so little a warm-up begins, and a cycle that comes down in
+one step, as `CyclicLR` may, goes back to its base."""
+
+RESTARTED_WARM_UP = Kind(
+    "restarted_warm_up",
+    "warning",
+    "Count the steps of the warm-up over the whole training, not within an epoch, and make the "
+    "scheduler once, before the loop",
+)
+
+
+def restarted_warm_ups(evidence: Evidence) -> Iterator[Finding]:
+    """Rates that climb, fall at one step, and climb from there anew, all the time.
+
+    Rates that oscillate on purpose come down as they went up, or not to nothing, and restarts jump
+    up and decay.
+    """
+    for one in evidence.rates:
+        falls = _falls(one)
+        if len(falls) >= _FEWEST:
+            first, last = one.values[falls[0] - 1], one.values[falls[0]]
+            text = (
+                f"{one.quantity} climbs to {first:.3g} and falls back to {last:.3g} by step "
+                f"{one.steps[falls[0]]}, and so {len(falls)} times and more: a warm-up that begins "
+                "anew"
+            )
+            yield RESTARTED_WARM_UP.at(one, int(falls[0]), text, "one warm-up", value=float(last))
+            return
+
+
+def _falls(one: Watched) -> list[int]:
+    """The places of falls, if the rate climbs as fast at all other steps."""
+    falls = np.flatnonzero(np.diff(one.values) < 0)
+    climbs = np.delete(np.diff(one.values) / np.diff(one.steps), falls)
+    is_deep = (one.values[falls + 1] < _FALL * one.values[falls]).any()
+    if not is_deep or (np.diff(falls) == 1).any() or len(climbs) < _CLIMBS * len(falls):
+        return []
+    usual = median(climbs)
+    is_straight = bool((np.abs(climbs - usual) <= _STRAIGHT * usual).all())
+    is_warm_up = usual > 0 and is_straight and one.values.min() <= _BEGINS * usual
+    return [int(i) + 1 for i in falls] if is_warm_up else []
+
+
+_TIMES = 3.0
+"""The factor by which a rate passes all before it: a warm-up takes many steps to come so far."""
+_BEFORE, _AFTER = 12, 8
+"""Numbers of a loss before the rate rose, and after it."""
+_HIGHEST = 3
+"""Of the numbers after it, the largest, of which the middle one counts: a loss may come down again.
+"""
+_WORSE = 1.5
+"""Times the loss before it, which is beyond all those numbers, too: else it did no harm."""
+
+RAISED_RATE = Kind(
+    "raised_rate",
+    "warning",
+    "Look at the schedule: at its milestones and factors, and at what sets the learning rate at "
+    "this step; a larger rate is to be warmed up",
+)
+
+
+def raised_rates(evidence: Evidence) -> Iterator[Finding]:
+    """Rates that rise by a factor at once above all before them, by which the loss gets worse."""
+    for one in evidence.rates:
+        largest = np.maximum.accumulate(one.values)[:-1]
+        is_raised = one.values[1:] >= _TIMES * largest
+        is_raised[: _FEW - 1] = False
+        for i in np.flatnonzero(is_raised & (largest > 0)) + 1:
+            before, since = one.steps[i - 1], one.steps[i]
+            if not any(_gets_worse(loss, int(before), int(since)) for loss in evidence.losses):
+                continue
+            first, last = one.values[i - 1], one.values[i]
+            text = (
+                f"{one.quantity} rises from {first:.3g} at step {before} to {last:.3g} at step "
+                f"{since}, {last / first:.3g} times as much, and the loss with it"
+            )
+            yield RAISED_RATE.at(one, int(i), text, f"near {first:.3g}")
+            return
+
+
+def _gets_worse(loss: Watched, before: int, since: int) -> bool:
+    """True for a loss that is larger soon after a step than it was up to another one."""
+    old = loss.values[loss.steps <= before][-_BEFORE:]
+    new = loss.values[loss.steps > since][:_AFTER]
+    if len(old) < _FEW or len(new) < _HIGHEST:
+        return False
+    return median(np.sort(new)[-_HIGHEST:]) > max(
+        float(old.max()), median(old) + (_WORSE - 1) * abs(median(old))
+    )

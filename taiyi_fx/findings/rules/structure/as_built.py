@@ -1,0 +1,72 @@
+"""Modules that are hidden, frozen or repeated as nobody may have meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+HIDDEN_LAYERS = Kind(
+    "hidden_layers",
+    "warning",
+    "Keep them in a torch.nn.ModuleList or ModuleDict, and build the optimizer after that: of a "
+    "list, parameters() has nothing, nor has to() or state_dict(). If they are meant to stay as "
+    "they are, freeze them by requires_grad_(False)",
+)
+
+
+def hidden_layers(evidence: Evidence) -> Iterator[Finding]:
+    """Modules that a list of Python keeps: they get gradients, and nothing trains them.
+
+    A list of one is how a module is hidden on purpose, as a network whose features a loss compares.
+    """
+    for (module, attribute), count in evidence.hidden.items():
+        of = f"of {module!r} " if module else ""
+        text = (
+            f"the list {attribute!r} {of}keeps {count} module{'s' * (count > 1)} that torch does "
+            "not see: gradients reach their parameters, which no optimizer has"
+        )
+        given = {"module": module, "severity": "warning" if count > 1 else "note"}
+        yield HIDDEN_LAYERS.at(evidence.series[0], -1, text, "a ModuleList", **given)
+
+
+FROZEN_ADAPTERS = Kind(
+    "frozen_adapters",
+    "warning",
+    "Freeze the model before adapters are put in, or call requires_grad_(True) for them; peft's "
+    "from_pretrained takes is_trainable=True",
+)
+
+
+def frozen_adapters(evidence: Evidence) -> Iterator[Finding]:
+    """Adapters of which none is trained, in a model of which something else is."""
+    names = evidence.frozen_adapters
+    if names and evidence.series:
+        more = f" and {len(names) - 1} more" if names[1:] else ""
+        text = (
+            f"no adapter is trained: those of {names[0]!r}{more} do not require gradients, though "
+            "other parameters do"
+        )
+        yield FROZEN_ADAPTERS.at(evidence.series[0], 0, text, "trained ones", module=names[0])
+
+
+SHARED_ENTRIES = Kind(
+    "shared_entries",
+    "note",
+    "Nothing is wrong where they are meant to share their weights; if they should differ, make "
+    "each anew: [layer] * n repeats one",
+)
+
+
+def shared_entries(evidence: Evidence) -> Iterator[Finding]:
+    """Each list of modules that holds one module several times."""
+    first = next(iter(evidence.series), None)
+    if first is None:
+        return
+    for name, count in evidence.repeated.items():
+        where = repr(name) if name else "the model"
+        text = f"{count} entries of {where} are one module, with the same weights"
+        value = float(count)
+        yield SHARED_ENTRIES.at(first, 0, text, "1", module=name, quantity="", value=value)

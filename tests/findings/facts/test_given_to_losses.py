@@ -1,0 +1,83 @@
+"""What losses are given that no loss is meant to be."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from taiyi_fx.findings.facts.autograd import Uses, shape_of
+from taiyi_fx.findings.facts.given_to_losses import is_judged, last_products, own_pairs
+
+LAYER = nn.Linear(6, 5)
+X = torch.randn(8, 6)
+EYE, ORDER = torch.eye(8, dtype=torch.bool), torch.arange(8).roll(4)
+
+
+def unit():
+    return F.normalize(LAYER(X), dim=1)
+
+
+@pytest.mark.parametrize(
+    ("logits", "count"),
+    [
+        (lambda x, y: x @ x.T, 1),
+        (lambda x, y: x @ x.T / 0.1, 1),
+        (lambda x, y: 10 * (x @ x.mT), 1),
+        (lambda x, y: (x @ x.T).masked_fill(EYE, -1e9), 0),
+        (lambda x, y: x @ x.T - 1e9 * EYE, 0),
+        (lambda x, y: x @ y.T, 0),
+        (lambda x, y: (x[:3] @ x[:3].T).repeat(3, 3)[:8, :8], 0),
+    ],
+    ids=["product", "temperature", "factor", "masked", "taken off", "two views", "few"],
+)
+def test_rows_that_choose_among_all_rows_choose_themselves(logits, count):
+    loss = F.cross_entropy(logits(unit(), unit()), ORDER)
+    assert [shape_of(one) for one in own_pairs(Uses.of(loss))] == [(8, 8)] * count
+
+
+def test_attention_of_rows_to_themselves_is_no_choice():
+    x = unit()
+    assert [*own_pairs(Uses.of(((x @ x.T).log_softmax(1) @ x).mean()))] == []
+
+
+@pytest.mark.parametrize(
+    ("loss", "count"),
+    [
+        (lambda x: F.mse_loss(F.dropout(x, 0.5), torch.zeros(8, 5)), 1),
+        (lambda x: F.huber_loss(F.dropout(x, 0.5).flatten(), torch.zeros(40)), 1),
+        (lambda x: F.cross_entropy(F.dropout(x, 0.5), ORDER % 5), 1),
+        (lambda x: F.cross_entropy(F.dropout(x, 0.5).relu(), ORDER % 5), 0),
+        (lambda x: F.mse_loss(x, torch.zeros(8, 5)), 0),
+        (lambda x: F.mse_loss(x * x, torch.zeros(8, 5)), 0),
+    ],
+    ids=["error", "rearranged", "choice", "before an activation", "none", "square"],
+)
+def test_a_product_before_a_loss_is_found(loss, count):
+    layers = [*last_products(Uses.of(loss(LAYER(X))), {id(LAYER.weight): "layer"})]
+    assert layers == ["layer"] * count
+
+
+def test_a_weight_of_no_module_names_no_layer():
+    loss = F.mse_loss(2 * LAYER(X), torch.zeros(8, 5))
+    assert [*last_products(Uses.of(loss), {})] == []
+
+
+def test_a_weight_that_is_used_twice_names_no_layer():
+    loss = F.mse_loss(2 * F.linear(LAYER(X), LAYER.weight.T), torch.zeros(8, 6))
+    assert [*last_products(Uses.of(loss), {id(LAYER.weight): "layer"})] == []
+
+
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_a_loss_by_another_models_last_layer_is_judged(is_frozen):
+    judge = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 1)).requires_grad_(not is_frozen)
+    own = {id(LAYER.weight): ""}
+    loss = -F.binary_cross_entropy_with_logits(judge(LAYER(X)), torch.zeros(8, 1))
+    assert is_judged(Uses.of(loss), own)
+    assert is_judged(Uses.of(judge(LAYER(X)).mean()), own)
+
+
+@pytest.mark.parametrize("make", [lambda: LAYER(X), lambda: F.linear(X, F.normalize(LAYER.weight))])
+def test_a_loss_by_ones_own_last_layer_is_not_judged(make):
+    own = {id(LAYER.weight): ""}
+    assert not is_judged(Uses.of(make().mean()), own)
+    assert not is_judged(Uses.of(make().detach().requires_grad_().mean()), own)

@@ -1,0 +1,79 @@
+"""Losses that are given similarities of rows with themselves, or what a dropout left."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import taiyi_fx
+
+
+def found_in(model, loss_of, kind):
+    torch.manual_seed(0)
+    watched = taiyi_fx.instrument(model)
+    for step in range(3):
+        loss = loss_of(watched(torch.randn(8, 6)))
+        loss.backward()
+        watched.monitor.log("loss", loss)
+        watched.monitor.track(step)
+    return [found for found in watched.monitor.findings if found.kind == kind]
+
+
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_rows_that_may_choose_themselves_are_told(is_masked):
+    def loss_of(x):
+        x = F.normalize(x, dim=1)
+        logits = x @ x.T / 0.1
+        if is_masked:
+            logits = logits.masked_fill(torch.eye(8, dtype=torch.bool), -1e9)
+        return F.cross_entropy(logits, torch.arange(8).roll(4))
+
+    found = found_in(nn.Sequential(nn.Linear(6, 5)), loss_of, "own_pairs")
+    assert [one.severity for one in found] == ["warning"] * (not is_masked)
+    assert all("each of 8 rows chooses among" in one.text for one in found)
+
+
+def error(x):
+    return F.mse_loss(x.flatten(), torch.ones(8))
+
+
+@pytest.mark.parametrize("ends", [[], [nn.Identity()], [nn.Flatten(0)]])
+def test_a_dropout_behind_the_last_layer_is_told(ends):
+    model = nn.Sequential(nn.Linear(6, 1), nn.Dropout(0.5), *ends)
+    (found,) = found_in(model, error, "dropped_output")
+    assert (found.severity, found.module) == ("warning", "1")
+    assert "'1' drops 50% of what '0' returns" in found.text
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        nn.Sequential(nn.Linear(6, 5), nn.Dropout(0.5), nn.Linear(5, 1)),
+        nn.Sequential(nn.Linear(6, 1), nn.Dropout(0.0)),
+        nn.Sequential(nn.Linear(6, 1), nn.Dropout(0.5).eval()),
+        nn.Sequential(nn.Linear(6, 1), nn.Dropout(0.5), nn.Sigmoid()),
+        nn.Sequential(nn.Linear(6, 1)),
+    ],
+    ids=["before the last layer", "of nothing", "switched off", "before a sigmoid", "none"],
+)
+def test_others_are_usual(model):
+    assert found_in(model, lambda x: error(2 * x), "dropped_output") == []
+
+
+class Tied(nn.Module):
+    """A dropout that is the last module, before a layer that is none."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.drop = nn.Linear(6, 1), nn.Linear(1, 6), nn.Dropout(0.5)
+
+    def forward(self, x):
+        h = self.drop(self.second(self.first(x)))
+        return F.linear(h, self.first.weight) * 0.5
+
+
+def test_a_dropout_before_a_layer_that_is_no_module_is_usual():
+    head = nn.Linear(6, 1)
+    body = nn.Sequential(nn.Linear(6, 6), nn.Dropout(0.5))
+    assert found_in(body, lambda x: error(4 * head(x)), "dropped_output") == []
+    assert found_in(Tied(), error, "dropped_output") == []

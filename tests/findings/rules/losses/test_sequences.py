@@ -1,0 +1,102 @@
+"""Losses by targets that are the inputs, and by the first place of causal attention."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import taiyi_fx
+
+
+class Model(nn.Module):
+    def __init__(self, *, is_causal):
+        super().__init__()
+        self.is_causal, self.words = is_causal, nn.Embedding(11, 8)
+        self.qkv, self.head = nn.Linear(8, 24), nn.Linear(8, 11)
+
+    def forward(self, ids):
+        q, k, v = self.qkv(self.words(ids)).chunk(3, -1)
+        return self.head(F.scaled_dot_product_attention(q, k, v, is_causal=self.is_causal))
+
+
+def found_in(is_causal, shift, logs_first=True):
+    torch.manual_seed(0)
+    watched = taiyi_fx.instrument(Model(is_causal=is_causal), "transformer")
+    for step in range(10):
+        ids = torch.randint(11, (4, 7))
+        made, targets = watched(ids[:, : 7 - shift]), ids[:, shift:]
+        loss = F.cross_entropy(made.flatten(0, 1), targets.flatten())
+        if logs_first:
+            watched.monitor.log("loss", loss)
+        loss.backward()
+        watched.monitor.log("loss", loss)
+        watched.monitor.track(step)
+    return [one for one in watched.monitor.findings if one.kind == "copied_targets"]
+
+
+@pytest.mark.parametrize(("is_causal", "severity"), [(True, "warning"), (False, "note")])
+def test_labels_that_are_not_shifted_are_told(is_causal, severity):
+    (found,) = found_in(is_causal, 0)
+    assert (found.severity, found.module) == (severity, "")
+    assert "'words'" in found.text
+
+
+class Pairs(nn.Module):
+    """Two sides of as many places as there are pairs."""
+
+    def __init__(self):
+        super().__init__()
+        self.places, self.head = nn.Embedding(6, 8), nn.Linear(8, 8)
+
+    def forward(self, left, right):
+        left, right = (self.head(x + self.places(torch.arange(6))).mean(1) for x in (left, right))
+        return left @ right.T
+
+
+def test_pairs_of_a_batch_that_are_as_many_as_places_are_none():
+    watched = taiyi_fx.instrument(Pairs(), "transformer")
+    for step in range(10):
+        left = torch.randn(6, 6, 8)
+        loss = F.cross_entropy(watched(left, left + 0.1), torch.arange(6))
+        watched.monitor.log("loss", loss)
+        loss.backward()
+        watched.monitor.track(step)
+    assert not any(found.kind == "copied_targets" for found in watched.monitor.findings)
+
+
+def test_labels_that_are_shifted_are_none():
+    assert found_in(True, 1) == []
+
+
+def test_after_a_backward_nobody_knows():
+    assert found_in(True, 0, logs_first=False) == []
+
+
+class Causal(nn.Module):
+    def __init__(self, place, *, is_causal):
+        super().__init__()
+        self.words, self.qkv, self.head = nn.Embedding(9, 8), nn.Linear(8, 24), nn.Linear(8, 3)
+        self.place, self.is_causal = place, is_causal
+
+    def forward(self, ids):
+        q, k, v = self.qkv(self.words(ids)).unflatten(-1, (3, 2, 4)).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.is_causal)
+        x = mixed.transpose(1, 2).flatten(2)
+        return self.head(x.mean(1) if self.place is None else x[:, self.place])
+
+
+@pytest.mark.parametrize(
+    ("place", "is_causal", "is_told"),
+    [(0, True, True), (-1, True, False), (None, True, False), (0, False, False)],
+)
+def test_the_first_place_alone_is_told_of_causal_attention(place, is_causal, is_told):
+    torch.manual_seed(0)
+    watched = taiyi_fx.instrument(Causal(place, is_causal=is_causal), "transformer")
+    for step in range(4):
+        loss = F.cross_entropy(watched(torch.randint(9, (5, 6))), torch.randint(3, (5,)))
+        watched.monitor.log("loss", loss)
+        loss.backward()
+        watched.monitor.track(step)
+    found = [one for one in watched.monitor.findings if one.kind == "first_place"]
+    assert len(found) == is_told
+    assert all("sees itself, and nothing of the rest" in one.text for one in found)

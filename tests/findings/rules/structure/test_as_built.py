@@ -1,0 +1,164 @@
+"""Modules that are hidden, frozen or repeated as nobody may have meant."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+import taiyi_fx
+from taiyi_fx.findings.rules.structure.as_built import shared_entries
+from tests.findings.given import evidence
+
+
+class Listed(nn.Module):
+    def __init__(self, hidden):
+        super().__init__()
+        self.first, self.head, self.hidden = nn.Linear(8, 8), nn.Linear(8, 1), hidden
+
+    def forward(self, x):
+        x = self.first(x)
+        for layer in self.hidden.values() if isinstance(self.hidden, dict) else self.hidden:
+            x = layer(x).relu()
+        return self.head(x)
+
+
+def found_in(hidden, *, is_given=False):
+    model = Listed(hidden)
+    parameters = [*model.parameters()]
+    if is_given:
+        parameters += [p for layer in hidden for p in layer.parameters()]
+    optimizer = torch.optim.SGD(parameters, lr=0.1)
+    watched = taiyi_fx.instrument(model, {"Linear": ["OutputRMS"]}, optimizer=optimizer)
+    for step in range(3):
+        watched(torch.randn(12, 8)).square().mean().backward()
+        watched.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+        watched.zero_grad()  # by which a hidden gradient stays, too
+    return [one for one in watched.monitor.findings if one.kind == "hidden_layers"]
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        [nn.Linear(8, 8), nn.Linear(8, 8)],
+        (nn.Linear(8, 8), nn.Sequential(nn.Linear(8, 8))),
+        {"a": nn.Linear(8, 8), "b": nn.Linear(8, 8)},
+    ],
+    ids=["list", "tuple", "dict"],
+)
+def test_layers_that_torch_does_not_see_are_a_warning(hidden):
+    (found,) = found_in(hidden)
+    assert (found.severity, found.module) == ("warning", "")
+    assert found.text.startswith("the list 'hidden' keeps 2 modules that torch does not see")
+
+
+def test_what_is_seen_frozen_or_trained_all_the_same_is_none():
+    assert found_in(nn.ModuleList([nn.Linear(8, 8)])) == []
+    assert found_in([nn.Linear(8, 8).requires_grad_(False)]) == []
+    assert found_in([nn.Linear(8, 8)], is_given=True) == []
+    assert found_in([nn.ReLU()]) == []
+    assert found_in([]) == []
+
+
+@pytest.mark.filterwarnings("ignore:no value for")
+def test_a_module_that_is_replaced_in_training_is_not_hidden():
+    model = nn.Sequential(nn.Linear(8, 8), nn.Sequential(nn.Linear(8, 8)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    watched = taiyi_fx.instrument(model, {"Linear": ["OutputRMS"]}, optimizer=optimizer)
+    for step in range(6):
+        if step == 2:
+            model[1][0] = nn.Linear(8, 8)
+        watched(torch.randn(12, 8)).square().mean().backward()
+        watched.monitor.track(step)
+        optimizer.step()
+    assert [one for one in watched.monitor.findings if one.kind == "hidden_layers"] == []
+
+
+def test_a_list_of_one_is_a_note():
+    (found,) = found_in([nn.Linear(8, 8)])
+    assert (found.severity, found.module) == ("note", "")
+    assert "keeps 1 module that" in found.text
+
+
+class Answers:
+    """What answers any question with an error of its own."""
+
+    def __getattr__(self, name):
+        raise RuntimeError(name)
+
+
+def test_a_list_of_anything_is_none():
+    class Holding(Listed):
+        def __init__(self):
+            super().__init__([])
+            self.others = [Answers()]
+            self.numbers = {i: i for i in range(9)}
+
+    model = Holding()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    watched = taiyi_fx.instrument(model, {"Linear": ["OutputRMS"]}, optimizer=optimizer)
+    watched(torch.randn(12, 8)).square().mean().backward()
+    watched.monitor.track(0)
+    assert [one for one in watched.monitor.findings if one.kind == "hidden_layers"] == []
+
+
+class Adapted(nn.Module):
+    """A linear layer with a product of two small matrices beside it."""
+
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Linear(6, 6)
+        self.lora_a = nn.Parameter(torch.randn(2, 6))
+        self.lora_b = nn.Parameter(torch.zeros(6, 2))
+
+    def forward(self, x):
+        return self.base(x) + x @ self.lora_a.T @ self.lora_b.T
+
+
+def frozen_in(trained):
+    """The findings on adapters, of a model of which the parameters with these names are trained."""
+    torch.manual_seed(0)
+    model = nn.Sequential(Adapted(), nn.ReLU(), Adapted(), nn.Linear(6, 2))
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(any(part in name for part in trained))
+    wanted = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(wanted, lr=0.1)
+    watched = taiyi_fx.instrument(model, optimizer=optimizer)
+    for step in range(12):
+        watched(torch.randn(5, 6)).square().mean().backward()
+        watched.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+    return [one for one in watched.monitor.findings if one.kind == "frozen_adapters"]
+
+
+def test_adapters_that_were_frozen_with_the_model_are_named():
+    (found,) = frozen_in(["3."])
+    assert (found.severity, found.module) == ("warning", "0")
+    assert "'0' and 1 more" in found.text
+
+
+@pytest.mark.parametrize("trained", [["lora", "3."], ["0.lora"], ["base", "3.", "lora"]])
+def test_models_with_an_adapter_that_is_trained_have_none(trained):
+    assert frozen_in(trained) == []
+
+
+def test_each_list_is_a_note_with_the_number_of_its_entries():
+    known = replace(evidence({("moe", "OutputRMS"): 1.0}), repeated={"moe.experts": 8})
+    (found,) = shared_entries(known)
+    assert (found.kind, found.module, found.severity) == ("shared_entries", "moe.experts", "note")
+    assert found.text == "8 entries of 'moe.experts' are one module, with the same weights"
+
+
+def test_a_model_of_one_block_several_times_is_told_after_what_is_urgent():
+    model = nn.Sequential(*[nn.Linear(4, 4)] * 3, nn.ReLU(), nn.Linear(4, 2))
+    watched = taiyi_fx.instrument(model)
+    for step in range(4):
+        watched(torch.randn(8, 4)).square().mean().backward()
+        watched.monitor.track(step)
+        model.zero_grad()
+    found = watched.monitor.findings[-1]
+    assert (found.kind, found.value) == ("shared_entries", 3.0)
+    assert found.text.startswith("3 entries of the model are one module")
