@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 Port = Literal[
@@ -300,11 +301,60 @@ def merge_of_ranks(reduction: Any) -> Callable[[State, State], State]:
 _USUAL: tuple[tuple[str, Any], ...] = tuple((f.name, f.default) for f in fields(Capabilities))
 
 
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """What one pass over a tensor on a GPU tells, as scalars of one vector.
+
+    Attributes:
+        vector: Six numbers in float64, and behind them three in int64.
+    """
+
+    vector: Tensor
+
+    @property
+    def norm(self) -> Tensor:
+        """The Euclidean norm of all elements; NaN or Inf if one is, as the next two."""
+        return self.vector[0]
+
+    @property
+    def square_sum(self) -> Tensor:
+        """The sum of the squares of all."""
+        return self.vector[1]
+
+    @property
+    def abs_max(self) -> Tensor:
+        """The largest magnitude of all."""
+        return self.vector[2]
+
+    @property
+    def finite(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The number of finite elements, their sum, norm and largest magnitude; 0 of none."""
+        return self._counts[6], self.vector[3], self.vector[4], self.vector[5]
+
+    @property
+    def nan(self) -> Tensor:
+        """The number of NaN."""
+        return self._counts[7]
+
+    @property
+    def bad(self) -> Tensor:
+        """The number of all that are not finite."""
+        return self._counts[8]
+
+    @property
+    def _counts(self) -> Tensor:
+        return self.vector.view(torch.int64)
+
+
 class FastPaths(Protocol):
     """Ways to measure in less time, each of which a reduction may have."""
 
     def measure_scalar(self, x: Tensor) -> Numbers | None:
         """The statistic of one tensor in numbers of Python; None where that takes no less time."""
+        ...
+
+    def of_elements(self, elements: Elements) -> State:
+        """The statistic of one tensor on a GPU of what one pass told, which serves others, too."""
         ...
 
     def measure_many(self, tensors: Sequence[Tensor]) -> States:

@@ -10,8 +10,9 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from taiyi_fx.passes.ir import Numbers, State, States
+from taiyi_fx.passes.ir import Elements, Numbers, State, States
 from taiyi_fx.passes.probes.compiling import is_compiling
+from taiyi_fx.passes.probes.one_pass import elements_of
 from taiyi_fx.passes.probes.slots import stacked
 from taiyi_fx.reductions.rows import accumulated, count
 from taiyi_fx.reductions.sums import (
@@ -59,6 +60,9 @@ class Summary:
     is_over_elements: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
+        elements = elements_of(x)
+        if elements is not None:
+            return self.of_elements(elements)
         if not is_on_gpu(x):
             x = accumulated(x)
         is_quick = is_compiling() and x.is_cpu and x.dtype is torch.float32
@@ -69,6 +73,10 @@ class Summary:
         size = count(x.numel(), x)
         bad = count_nonzero(x * 0) if is_on_gpu(x) else size - torch.eq(kept, x).sum()
         return size - bad, sum_of(kept), norm(kept), _largest(kept), bad
+
+    def of_elements(self, elements: Elements) -> State:
+        """The same of what one pass over a GPU's tensor told."""
+        return *elements.finite, elements.bad
 
     def measure_scalar(self, x: Tensor) -> Numbers | None:
         """The same in numbers of Python, where that takes less time and all is finite."""

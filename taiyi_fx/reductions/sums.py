@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from taiyi_fx.passes.probes.compiling import is_compiling
+from taiyi_fx.passes.probes.one_pass import in_memory_order
 from taiyi_fx.reductions.rows import accumulated
 
 _BLOCK = 2**13
@@ -198,7 +199,7 @@ def norms(tensors: Sequence[Tensor]) -> Tensor | list[float]:
 
 def is_on_gpu(x: Tensor) -> bool:
     """True if what kernels of a GPU read without a copy is a tensor's memory."""
-    return x.is_cuda and x.dtype in _QUICK and x.numel() > 0 and not is_compiling()
+    return x.is_cuda and not is_compiling() and x.dtype in _QUICK and x.numel() > 0
 
 
 def _norms_on_gpu(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -244,14 +245,9 @@ def in_rows(x: Tensor) -> tuple[Tensor, Tensor]:
 
     In the order that they have in memory, where that is dense.
     """
-    flat = as_in_memory(x).reshape(-1)
+    flat = in_memory_order(x).reshape(-1)
     over = flat.numel() % _ROW
     return flat[: flat.numel() - over].reshape(-1, _ROW), flat[flat.numel() - over :]
-
-
-def as_in_memory(x: Tensor) -> Tensor:
-    """A tensor with its axes in the order that they have in memory, so that rows are no copy."""
-    return x.permute(sorted(range(x.ndim), key=x.stride, reverse=True))
 
 
 def _norms_of_alike(tensors: Sequence[Tensor]) -> list[float]:

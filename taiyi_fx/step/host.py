@@ -100,14 +100,12 @@ def _recorded(device: torch.device) -> tuple[torch.device, torch.cuda.Event]:
 
 
 def _parts(copy: _Copy) -> Iterator[Tensor]:
-    start = 0
-    for shape in copy.shapes:
-        end = start + shape.numel()
-        piece = copy.joined[start:end].reshape(shape)
-        start = end
-        # Who keeps one part does not keep all of them.
-        piece = piece.clone() if len(copy.shapes) > 1 else piece
-        yield torch.view_as_complex(piece) if copy.is_complex else piece
+    pieces = copy.joined.split([shape.numel() for shape in copy.shapes])
+    for piece, shape in zip(pieces, copy.shapes, strict=True):
+        # Who keeps one part does not keep all of them. A number is read at once.
+        is_kept = len(copy.shapes) > 1 and len(piece) > 1
+        part = (piece.clone() if is_kept else piece).reshape(shape)
+        yield torch.view_as_complex(part) if copy.is_complex else part
 
 
 def _real(x: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """The tracker makes records of steps, and says what was tracked in vain."""
 
+import gc
 import math
 import sys
 import threading
@@ -187,11 +188,14 @@ def calls_of(action):
         if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
             found[frame.f_code.co_qualname] += 1
 
+    gc.collect()
+    gc.disable()  # what other tests left would be finalized by calls that are counted
     sys.setprofile(profile)
     try:
         action()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return found
 
 

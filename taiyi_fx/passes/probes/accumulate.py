@@ -12,6 +12,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import Numbers, State, has_fast_path
 from taiyi_fx.passes.probes.dtensor import at_call, is_spread, ranks_of, stand_in
+from taiyi_fx.passes.probes.one_pass import elements_of
 from taiyi_fx.passes.probes.slots import Slot
 from taiyi_fx.passes.structure import Call, is_dressed
 
@@ -27,6 +28,7 @@ CLOCK = itertools.count()
 
 def fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
     """Folds a tensor into slots."""
+    told = None
     for reduction, slots in groups:
         try:
             x = x.detach() if x.requires_grad else x
@@ -35,6 +37,9 @@ def fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
                 continue
             is_scalar = has_fast_path(type(reduction), "measure_scalar")
             measured = reduction.measure_scalar(part) if is_scalar else None
+            if measured is None and part is x and x.is_cuda and _share_a_pass(groups, reduction):
+                told = told or elements_of(x)
+                measured = told and reduction.of_elements(told)
             if measured is None:
                 measured = reduction.measure(part)
             for slot in slots:
@@ -42,6 +47,13 @@ def fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
                 slot.order = next(CLOCK)
         except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
             fail(slots, error)
+
+
+def _share_a_pass(groups: tuple[SlotGroup, ...], reduction: Any) -> bool:
+    """True if a reduction and another one take what one pass over a GPU's tensor tells."""
+    kinds = [type(of_group) for of_group, _ in groups]
+    is_one = has_fast_path(type(reduction), "of_elements")
+    return is_one and sum(has_fast_path(kind, "of_elements") for kind in kinds) > 1
 
 
 def fold_call(call: Call, result: Any, groups: tuple[SlotGroup, ...]) -> None:
