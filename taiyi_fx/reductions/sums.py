@@ -5,7 +5,7 @@ elements is 1 % off. Asked for float64 it is exact, and 20 times slower. So ther
 taken in float32, and what may have left float32's range is taken again in float64. On a GPU a look
 at a number would wait; there one kernel of torch reads any type and adds in float64 in one pass
 over memory, where other sums that are asked for float64 copy the tensor first. In compiled code
-sums in float64 cost nothing there, and are taken by rows on the CPU.
+sums are taken in float64 there, and by rows on the CPU.
 """
 
 from __future__ import annotations
