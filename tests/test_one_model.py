@@ -402,11 +402,43 @@ class Unread(nn.Module):
         return made(self.read(x))
 
 
-def test_a_shallow_copy_of_a_part_that_is_not_read_is_a_copy():
+READ = pytest.mark.parametrize("read", ["read", "part", "*", ""])
+
+
+@READ
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_a_shallow_copy_of_a_part_is_a_copy(read, mode):
     plain, model = built(Unread), built(Unread)
-    watched, x = taiyi_fx.instrument(model, {"read": ["OutputRMS"]}), torch.randn(3, 4)
+    watched, x = taiyi_fx.instrument(model, {read: ["OutputRMS"]}), torch.randn(3, 4)
+    for each in (plain, watched):
+        getattr(each, mode)()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)  # that the part is not called
+        for step in range(3):
+            assert torch.equal(watched(x), plain(x))
+            watched.monitor.track(step)
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_a_shallow_copy_of_a_part_that_is_edited_is_a_copy():
+    plain, model = built(Unread), built(Unread)
+    cfg = {"part": [taiyi_fx.edit(value=lambda y: y + 1)]}
+    watched, x = taiyi_fx.instrument(model, cfg), torch.randn(3, 4)
     for _ in range(2):
         assert torch.equal(watched(x), plain(x))
+
+
+class GivesToStranger(nn.Module):
+    """Gives the forward of a part to a module that is none of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.part, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        stranger = nn.Linear(4, 4)
+        stranger.forward = self.part.forward
+        return self.last(stranger(x))
 
 
 class CallsForward(nn.Module):
@@ -497,7 +529,7 @@ def test_a_copy_may_call_the_forward_of_what_it_is_a_copy_of(read):
 
 
 @pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")  # that a part is not called
-@pytest.mark.parametrize("kind", [CallForwards, WithStrategy, GivesForward])
+@pytest.mark.parametrize("kind", [CallForwards, WithStrategy, GivesForward, GivesToStranger])
 @pytest.mark.parametrize("read", ["*", "", "Linear"])
 def test_a_part_may_call_the_forward_of_another(kind, read):
     plain, model = built(kind), built(kind)

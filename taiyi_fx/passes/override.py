@@ -65,24 +65,21 @@ class ForwardOverride:
         """True if it reads, at this moment, for another instrumented object over the module."""
         return False
 
-    def forward_of_caller(self) -> Callable[..., Any]:
-        """The same where another thread, or a later call, may be one of a shallow copy.
+    def copy_called(self) -> nn.Module | None:
+        """The shallow copy of the module that torch is calling, if it is one; else None.
 
         Such copies, as `torch.nn.DataParallel` makes of a part for each device, have this entry.
+        Called by `__call__` alone, and not while the compiler traces.
         """
-        frame = sys._getframe(1)
-        while frame is not None and isinstance(frame.f_locals.get("self"), ForwardOverride):
-            frame = frame.f_back
-        if frame is None or frame.f_code not in _CALLS or self.below is not None:
-            return self.original_forward()
-        called = frame.f_locals["self"]
-        if called is self.module or self.is_given_to(called):
-            return self.original_forward()
-        return forward_of_class(called)
-
-    def is_given_to(self, module: nn.Module) -> bool:
-        """True if a module that this runs for is no copy, but was given the forward of another."""
-        return False
+        frame = sys._getframe(2)
+        if frame.f_code not in _CALLS:
+            return None
+        called: nn.Module = frame.f_locals["self"]
+        if called is self.module or entry_of(self.module) is not None:
+            return None
+        # A module that was given this forward alone has dictionaries of its own.
+        is_copy = called._forward_hooks is self.module._forward_hooks
+        return called if is_copy else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the original forward; a subclass runs what it puts in its place."""

@@ -17,7 +17,7 @@ from taiyi_fx.passes.capture.captured import CapturedGraph
 from taiyi_fx.passes.flow.contract import IN, CallNode, Frame, Scope, nodes_of
 from taiyi_fx.passes.flow.shapes import Shape, Shapes, shapes_in
 from taiyi_fx.passes.module_tree import names_in
-from taiyi_fx.passes.override import ForwardOverride
+from taiyi_fx.passes.override import ForwardOverride, forward_of_class
 from taiyi_fx.passes.probes.modes import modes_off
 from taiyi_fx.passes.rewrite.emit import Wrap
 
@@ -243,13 +243,12 @@ class ObservedForward(ForwardOverride):
         self.name = name
         self.observer = observer
 
-    def is_given_to(self, module: nn.Module) -> bool:
-        """True if the module is one of the model's own."""
-        return module in self.observer.names
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The forward that stood here before, followed in the thread of the model's."""
-        forward = self.forward_of_caller()
+        copied = None if torch.compiler.is_compiling() else self.copy_called()
+        if copied is not None:
+            return forward_of_class(copied)(*args, **kwargs)
+        forward = self.original_forward()
         if self.observer.thread != get_ident():
             return forward(*args, **kwargs)
         return self.observer.around(self.name, forward, args, kwargs)

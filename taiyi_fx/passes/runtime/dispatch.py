@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from taiyi_fx.passes.ir import Mode
-from taiyi_fx.passes.override import ForwardOverride
+from taiyi_fx.passes.override import ForwardOverride, forward_of_class
 from taiyi_fx.passes.probes.board import Board
 from taiyi_fx.passes.probes.compiled import end_forward
 from taiyi_fx.passes.probes.compiling import stays_python
@@ -67,12 +67,13 @@ class Dispatcher(ForwardOverride):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         run, board = self.run, self.board
-        mode = run.mode_here()
+        mode, is_compiling = run.mode_here(), torch.compiler.is_compiling()
+        copied = None if is_compiling else self.copy_called()
+        if copied is not None:
+            return forward_of_class(copied)(*args, **kwargs)
         if mode is None and not (self.changes_values and (run.is_here or run.is_run_again)):
-            is_plain = run.is_here or torch.compiler.is_compiling()
-            forward = self.original_forward() if is_plain else self.forward_of_caller()
-            return forward(*args, **kwargs)
-        if mode is None or board.is_open or not torch.compiler.is_compiling():
+            return self.original_forward()(*args, **kwargs)
+        if mode is None or board.is_open or not is_compiling:
             return self._read(mode, args, kwargs)
         board.is_open = True
         try:
@@ -132,4 +133,4 @@ class Dispatcher(ForwardOverride):
             )
 
 
-stays_python(Dispatcher.forward_of_caller)
+stays_python(Dispatcher.copy_called)
