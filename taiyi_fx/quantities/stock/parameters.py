@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from taiyi_fx.quantities.declare import NoValue, quantity
+from taiyi_fx.quantities.declare import Defined, NoValue, quantity
 from taiyi_fx.quantities.places import parameter, parameter_grad, previous
 from taiyi_fx.quantities.stock.similarity import cosine
 from taiyi_fx.reductions import MatrixSingularValues, Norm, accumulated, ratio
@@ -175,17 +175,17 @@ def parameter_update_correlation(
     now=parameter.raw,
     before=previous(parameter.raw),
 )
-def update_ratio(now: Tensor, before: Tensor | None) -> Tensor:
+def update_ratio(now: Tensor, before: Tensor | None) -> Defined:
     """Size of each parameter's step since the previous due step, relative to its own size.
 
-    None at the first; NaN where it was zero. Healthy training is often near 1e-3.
+    None at the first, nor where all of the parameter was zero. Healthy training is often near 1e-3.
 
     Formula: ||p_t - p_(t-1)||_2 / ||p_(t-1)||_2
     """
     moved = _norm(_update(now, before))
     assert before is not None
     size = _norm(before)
-    return torch.where(size == 0, torch.nan, moved / size)
+    return Defined(moved / size, size != 0, "all of the parameter was zero")
 
 
 @quantity(

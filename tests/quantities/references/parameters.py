@@ -72,7 +72,7 @@ def update_ratio(x, name, s):
         return None
     size = norm(s.before.parameters[name])
     with np.errstate(all="ignore"):
-        return np.nan if size == 0 else norm(u) / size
+        return None if size == 0 else norm(u) / size
 
 
 def update_correlation(x, name, s):
