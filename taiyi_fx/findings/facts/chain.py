@@ -40,9 +40,7 @@ def handed_over(
     """The inputs of modules over what the one before each returns: 1 of a chain.
 
     Not of norms, which may be given the sum of a residual stream, nor of a module that is given
-    more features than the one before it returns: others are put beside them. Modules that stand
-    beside each other, as experts do, are no chain: factors from one part of the model into another
-    are of a role of their own.
+    more features than the one before it returns: others are put beside them.
 
     Args:
         outputs: The sizes of what modules return.
@@ -53,9 +51,7 @@ def handed_over(
     given = {one.module: one for one in inputs}
     for before, one in pairwise(outputs):
         if one.module in given and one.module not in norms and not _is_wider(before, one, widths):
-            factor, role = _over(given[one.module], before, one.module)
-            is_within = _around(before.module) == _around(one.module)
-            yield factor, role if is_within else f"{role} between"
+            yield _over(given[one.module], before, one.module)
 
 
 def _is_wider(before: Watched, one: Watched, widths: Mapping[str, Sequence[int]]) -> bool:
@@ -129,8 +125,16 @@ def beside_their_roles(factors: Iterable[InRole], few: int) -> Iterator[InRole]:
 
 
 def _over(one: Watched, other: Watched, module: str) -> InRole:
+    """One size over another, in the role of both.
+
+    What leads out of a part of the model into the next one, as out of a block without names
+    within, is like others of that kind alone. So is what leads from one to the next of modules that
+    stand beside each other, as experts do: they are no chain.
+    """
     shown = f"the ratio of {one.title} to that of {other.module!r}"
-    return over(one, other)._replace(module=module, shown=shown), f"{one.role} {other.role}"
+    is_within = _around(one.module) == _around(other.module)
+    role = f"{one.role} {other.role}" if is_within else f"{one.role} {other.role} between"
+    return over(one, other)._replace(module=module, shown=shown), role
 
 
 def _around(module: str) -> str:

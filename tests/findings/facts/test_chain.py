@@ -17,6 +17,12 @@ def test_an_output_is_taken_over_that_of_the_module_before_it():
     np.testing.assert_allclose(found.values, [0.5, 0.25])
 
 
+def test_out_of_a_part_into_the_next_a_factor_has_a_role_of_its_own():
+    names = ["h.0.0", "h.0.2", "h.1.0", "h.1.2"]
+    found = made(series({(name, "OutputRMS"): [1.0] for name in names}))
+    assert [role for _, role in found] == ["h.*.* h.*.*", "h.*.* h.*.* between", "h.*.* h.*.*"]
+
+
 def test_a_gradient_is_of_the_module_that_passes_it_back():
     one, two = ("h.0.fc", "OutputGradRMS"), ("h.0.act", "OutputGradRMS")
     ((found, role),) = passed_back(series({one: [8.0], two: [2.0]})[::-1])
