@@ -276,3 +276,29 @@ def test_an_interrupt_while_records_are_awaited_loses_none(monkeypatch):
     monkeypatch.undo()
     assert len(model.monitor.records) == 1
     assert np.isfinite(model.monitor.records[0].value)
+
+
+class Rude:
+    """A forward that answers any question by an error of its own."""
+
+    def __init__(self, forward):
+        self.forward = forward
+
+    def __call__(self, x):
+        return self.forward(x)
+
+    def __getattr__(self, name):
+        raise KeyError(name)
+
+
+def test_a_forward_that_answers_questions_by_errors_runs_as_ever():
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    model[0].forward = Rude(model[0].forward)
+    x = torch.randn(2, 4)
+    expected = model(x)
+    watched = taiyi_fx.instrument(model, {"Linear": ["OutputRMS"]})
+    for step in range(3):
+        assert torch.equal(watched(x), expected)
+        watched.monitor.track(step)
+    assert len(watched.monitor.records) == 3
+    assert type(vars(model[0])["forward"]) is Rude

@@ -100,13 +100,13 @@ class ForwardOverride:
         self.below = below
         shown = _held_by_class(self.module) if below is None else below
         for name in _OF_CLASSES:
-            vars(self)[name] = getattr(shown, name, None)
+            vars(self)[name] = shown_by(shown, name)
 
     def _is_called_by(self, entry: Any) -> bool:
         """True if an entry is this one, or leads to it: a forward may have kept it for later."""
         while entry is not None and entry is not self:
             is_ours = isinstance(entry, ForwardOverride)
-            entry = entry.below if is_ours else getattr(entry, "__wrapped__", None)
+            entry = entry.below if is_ours else shown_by(entry, "__wrapped__")
         return entry is self
 
     def take_off(self) -> None:
@@ -226,6 +226,14 @@ def entry_of(module: nn.Module) -> Callable[..., Any] | None:
     while isinstance(found, ForwardOverride):
         found = found.below
     return found
+
+
+def shown_by(entry: Any, name: str) -> Any:
+    """An attribute of a forward; None where it has none, or answers by an error of its own."""
+    try:
+        return getattr(entry, name, None)
+    except Exception:  # noqa: BLE001 - nothing but a call is asked of it in the plain model
+        return None
 
 
 def drop_copies(model: nn.Module) -> None:

@@ -14,7 +14,13 @@ from taiyi_fx.passes.capture.lookup import in_class
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.ir import Due
 from taiyi_fx.passes.module_tree import modules_of, named_modules
-from taiyi_fx.passes.override import ForwardOverride, entry_of, put_all, take_off_all
+from taiyi_fx.passes.override import (
+    ForwardOverride,
+    entry_of,
+    put_all,
+    shown_by,
+    take_off_all,
+)
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.runtime.dispatch import Dispatcher
 from taiyi_fx.passes.runtime.function_calls import FunctionCalls
@@ -293,7 +299,7 @@ def _in_regions(modules: Iterable[nn.Module]) -> set[int]:
     `torch.compiler.nested_compile_region` marks their forward.
     """
     forwards = ((m, entry_of(m) or in_class(type(m), "forward")) for m in modules)
-    marked = [m for m, forward in forwards if hasattr(forward, "__marked_compile_region_fn__")]
+    marked = [m for m, forward in forwards if shown_by(forward, "__marked_compile_region_fn__")]
     return {id(part) for module in marked for part in modules_of(module) if part is not module}
 
 
