@@ -773,6 +773,58 @@ SHARED = ["a view beside it", "two views", "twice", "a view of it, changed", "a 
           "what a part made a view of, changed", "a part's view beside it"]  # fmt: skip
 
 
+class CompilesItsMethod(nn.Module):
+    """Compiles a method of its own, in which a part is called twice, and stays Python around it."""
+
+    def __init__(self, backend, *, fullgraph):
+        super().__init__()
+        self.part, self.act, self.last = nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8)
+        self.compiled = self.within
+        if backend:
+            self.compiled = torch.compile(self.within, backend=backend, fullgraph=fullgraph)
+
+    def within(self, x):
+        return self.act(self.part(self.act(self.part(x))))
+
+    def forward(self, x):
+        x = self.compiled(x)
+        if x.sum() > 1e6:
+            x = x / 2
+        return self.last(self.compiled(x))
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # torch.compile's own look
+@pytest.mark.parametrize("cfg", [{"*": ["OutputRMS", "OutputGradRMS", "WeightGradNorm"]}, None])
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_a_model_may_compile_a_method_of_its_own(cfg, fullgraph):
+    def trained(backend, *, watched=True):
+        torch.manual_seed(0)
+        model = CompilesItsMethod(backend, fullgraph=fullgraph)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        monitor = None
+        if watched:
+            model = taiyi_fx.instrument(model, *([] if cfg is None else [cfg]))
+            monitor = model.monitor
+        outputs = []
+        for step in range(8):
+            x = torch.randn(3 + step % 2, 8, generator=torch.Generator().manual_seed(step))
+            optimizer.zero_grad()
+            outputs.append(model(x))
+            outputs[-1].square().sum().backward()
+            if monitor:
+                monitor.track(step)
+            optimizer.step()
+        records = monitor.records if monitor else ()
+        return outputs, {(r.module, r.quantity, r.step): float(r.value) for r in records}
+
+    plain, _ = trained("aot_eager", watched=False)
+    torch._dynamo.reset()
+    compiled, found = trained("aot_eager")
+    _, expected = trained(None)
+    assert all(map(torch.equal, compiled, plain))
+    assert found == pytest.approx(expected, rel=1e-5, nan_ok=True)
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize("way", SHARED)
 def test_memory_that_outputs_share_is_shared_when_compiled(way, backend):

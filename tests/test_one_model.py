@@ -12,6 +12,7 @@ import threading
 import time
 import warnings
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -390,7 +391,9 @@ def test_a_copy_that_a_forward_makes_is_a_copy_of_the_models(copied, in_thread, 
 
 
 class Unread(nn.Module):
-    """Calls a shallow copy of a part with another weight."""
+    """Calls a shallow copy of a part with another weight, and without the part's hooks."""
+
+    has_hooks = True
 
     def __init__(self):
         super().__init__()
@@ -399,7 +402,13 @@ class Unread(nn.Module):
     def forward(self, x):
         made = copy.copy(self.part)
         made._parameters = {**made._parameters, "weight": 2 * self.part.weight}
+        if not self.has_hooks:
+            made._forward_hooks, made._modules = OrderedDict(), {}
         return made(self.read(x))
+
+
+class Hookless(Unread):
+    has_hooks = False
 
 
 READ = pytest.mark.parametrize("read", ["read", "part", "*", ""])
@@ -407,8 +416,9 @@ READ = pytest.mark.parametrize("read", ["read", "part", "*", ""])
 
 @READ
 @pytest.mark.parametrize("mode", ["train", "eval"])
-def test_a_shallow_copy_of_a_part_is_a_copy(read, mode):
-    plain, model = built(Unread), built(Unread)
+@pytest.mark.parametrize("kind", [Unread, Hookless])
+def test_a_shallow_copy_of_a_part_is_a_copy(kind, read, mode):
+    plain, model = built(kind), built(kind)
     watched, x = taiyi_fx.instrument(model, {read: ["OutputRMS"]}), torch.randn(3, 4)
     for each in (plain, watched):
         getattr(each, mode)()
@@ -437,7 +447,7 @@ class GivesToStranger(nn.Module):
 
     def forward(self, x):
         stranger = nn.Linear(4, 4)
-        stranger.forward = self.part.forward
+        stranger.forward, stranger._forward_hooks = self.part.forward, self.part._forward_hooks
         return self.last(stranger(x))
 
 

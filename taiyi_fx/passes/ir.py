@@ -303,7 +303,7 @@ _USUAL: tuple[tuple[str, Any], ...] = tuple((f.name, f.default) for f in fields(
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """What one pass over a tensor on a GPU tells, as scalars of one vector.
+    """Scalars of one vector, which one pass over a tensor on a GPU makes.
 
     Attributes:
         vector: Six numbers in float64, and behind them three in int64.

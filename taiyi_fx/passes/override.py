@@ -17,7 +17,11 @@ from torch import fx, nn
 from taiyi_fx.passes.module_tree import modules_of
 
 _CALL = nn.Module._call_impl.__code__
-_CALLS = {_CALL, *(code for code in _CALL.co_consts if isinstance(code, CodeType))}
+_CALLS = {
+    _CALL,
+    *(code for code in _CALL.co_consts if isinstance(code, CodeType)),
+    nn.Module._slow_forward.__code__,  # while torch.jit traces
+}
 """Code that looks up the forward of a module that is called, and runs it."""
 _OF_METHODS = frozenset(
     "__closure__ __defaults__ __func__ __globals__ __kwdefaults__ __name__ "
@@ -77,8 +81,9 @@ class ForwardOverride:
         called: nn.Module = frame.f_locals["self"]
         if called is self.module or entry_of(self.module) is not None:
             return None
-        # A module that was given this forward alone has dictionaries of its own.
-        is_copy = called._forward_hooks is self.module._forward_hooks
+        # One that was given this forward alone has dictionaries of its own. Those of parameters,
+        # parts and hooks of calls are what a copy is made to change.
+        is_copy = called._state_dict_hooks is self.module._state_dict_hooks
         return called if is_copy else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -245,10 +245,12 @@ class ObservedForward(ForwardOverride):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The forward that stood here before, followed in the thread of the model's."""
-        copied = None if torch.compiler.is_compiling() else self.copy_called()
+        forward = self.original_forward()
+        if torch.compiler.is_compiling():  # a function of the model's own, which is one graph
+            return forward(*args, **kwargs)
+        copied = self.copy_called()
         if copied is not None:
             return forward_of_class(copied)(*args, **kwargs)
-        forward = self.original_forward()
         if self.observer.thread != get_ident():
             return forward(*args, **kwargs)
         return self.observer.around(self.name, forward, args, kwargs)

@@ -1,4 +1,4 @@
-"""What one pass over a tensor on a GPU tells, for all reductions that want some of it.
+"""One pass over a tensor on a GPU, for all reductions that want some of what it tells.
 
 A call of torch takes the host longer than a GPU takes to read some megabytes, and torch has no call
 that gives a norm, a largest value and counts at once: so that is a small kernel in Triton's
@@ -8,41 +8,51 @@ cannot be built, each reduction takes calls of torch, as it does where it is the
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from taiyi_fx.passes.ir import Elements
 from taiyi_fx.passes.probes.compiling import is_compiling
+from taiyi_fx.warning import warn
 
-_Read = Callable[[Tensor], Tensor]
+_Read = Callable[[Tensor], Tensor | None]
 
 _TYPES = frozenset((torch.float32, torch.float16, torch.bfloat16))
 
 
 def elements_of(x: Tensor) -> Elements | None:
-    """What one pass tells of a tensor, without waiting; None where there is no such pass."""
-    if not x.is_cuda or is_compiling() or x.dtype not in _TYPES or not x.numel():
+    """The scalars of a tensor, without waiting; None where there is no such pass."""
+    if not x.is_cuda or is_compiling() or x.dtype not in _TYPES or not _is_in_memory(x):
         return None
     read = _kernel()
     if read is None:
         return None
+    dense = _dense(x)
     try:
-        if x.device.index == torch.cuda.current_device():
-            return Elements(read(_dense(x)))
-        with torch.cuda.device(x.device):
-            return Elements(read(_dense(x)))
+        if dense.device.index == torch.cuda.current_device():
+            found = read(dense)
+        else:
+            with torch.cuda.device(dense.device):
+                found = read(dense)
+    except torch.OutOfMemoryError:
+        raise
     except Exception as error:  # noqa: BLE001 - torch's own kernels give the same numbers
         _FOUND[:] = [None]
         reason = str(error).strip().partition("\n")[0]
-        warnings.warn(
+        warn(
             "Triton cannot run here, so that readings of tensors on a GPU take several calls of "
-            f"torch instead of one: {type(error).__name__}: {reason}",
-            stacklevel=2,
+            f"torch instead of one: {type(error).__name__}: {reason}"
         )
         return None
+    return None if found is None else Elements(found)
+
+
+def _is_in_memory(x: Tensor) -> bool:
+    """True if what a kernel finds at a tensor's address are its elements."""
+    is_plain = type(x) is Tensor or type(x) is nn.Parameter
+    return is_plain and x.layout is torch.strided and x.numel() > 0 and x.data_ptr() != 0
 
 
 def _dense(x: Tensor) -> Tensor:
@@ -64,6 +74,8 @@ _FOUND: list[_Read | None] = []
 
 
 def _kernel() -> _Read | None:
+    if not _FOUND and torch.version.hip:
+        _FOUND.append(None)  # built kernels depend on more there, which nobody has tried
     if not _FOUND:
         try:
             from taiyi_fx.passes.probes.one_pass_kernel import read

@@ -14,8 +14,8 @@ _BLOCK = tl.constexpr(2048)
 """Elements that a program reads at once."""
 _MOST = tl.constexpr(1024)
 """Programs: enough for any GPU, few enough for one of them to join what all have found."""
-_INT32 = 2**31 - 2**20
-"""Up to this size places are counted in 32 bits, and beyond by another kernel."""
+_INT32 = 2**31 - 1
+"""Up to this number of elements it is given in 32 bits, and beyond to another kernel."""
 
 
 @triton.jit(do_not_specialize=["n"])
@@ -83,15 +83,23 @@ _ROOMS: dict[tuple[torch.device, int], tuple[Tensor, Tensor]] = {}
 """For each device and stream room for what programs find, and a ticket: 0 between calls."""
 
 
-def read(x: Tensor) -> Tensor:
-    """What the kernel tells of a dense tensor on the current device: see `ir.Elements`."""
+def read(x: Tensor) -> Tensor | None:
+    """The vector of `ir.Elements` of a dense tensor on the current device.
+
+    None where the kernel would have to be loaded while a graph is captured, which ends the capture.
+    """
     n = x.numel()
-    out = torch.empty(9, dtype=torch.float64, device=x.device)
-    stream = 0 if x.is_cpu else torch._C._cuda_getCurrentRawStream(x.device.index)
-    given = x, *_room(x.device, stream), out, out.view(torch.int64), n
-    grid = min(-(-n // _BLOCK.value), _MOST.value), 1, 1
     built_for = x.dtype, x.data_ptr() % 16 == 0, n > _INT32, x.device.index
     built = _BUILT.get(built_for)
+    is_captured = x.is_cuda and torch.cuda.is_current_stream_capturing()
+    if built is None and is_captured:
+        return None
+    out = torch.empty(9, dtype=torch.float64, device=x.device)
+    stream = 0 if x.is_cpu else torch._C._cuda_getCurrentRawStream(x.device.index)
+    # A captured graph may be replayed beside other streams.
+    room = _new_room(x.device) if is_captured else _room(x.device, stream)
+    given = x, *room, out, out.view(torch.int64), n
+    grid = min(-(-n // _BLOCK.value), _MOST.value), 1, 1
     if built is None:
         _BUILT[built_for] = _read[grid](*given, num_warps=8)
     else:
@@ -100,8 +108,6 @@ def read(x: Tensor) -> Tensor:
 
 
 def _room(device: torch.device, stream: int) -> tuple[Tensor, Tensor]:
-    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-        return _new_room(device)  # its graph may be replayed beside other streams
     room = _ROOMS.get((device, stream))
     if room is None:
         room = _ROOMS[device, stream] = _new_room(device)
