@@ -825,6 +825,74 @@ def test_a_model_may_compile_a_method_of_its_own(cfg, fullgraph):
     assert found == pytest.approx(expected, rel=1e-5, nan_ok=True)
 
 
+class Compiles(nn.Module):
+    """A block that compiles its forward's inside as one graph, as all blocks of its class do."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self.one, self.two = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.compiled = torch.compile(self.within, backend="aot_eager", fullgraph=True, **options)
+
+    def within(self, x):
+        return x + self.two(self.one(x).relu())
+
+    def forward(self, x):
+        return self.compiled(x)
+
+
+class Checkpoints(Compiles):
+    def within(self, x):
+        return self.two(checkpoint(self.one, x, use_reentrant=False))
+
+
+class Chooses(Compiles):
+    def within(self, x):
+        return self.two(torch.cond(x.sum() > 0, self.one, self.two, (x,)))
+
+
+class CompilesLate(Compiles):
+    """Compiles a part, with numbers as variables, when it is called first."""
+
+    later = None
+
+    def forward(self, x):
+        if self.later is None:
+            self.later = [torch.compile(self.one, backend="aot_eager", dynamic=True)]
+        return self.two(self.later[0](x))
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # torch.compile's own look
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")  # of what cannot be read
+@pytest.mark.parametrize(
+    ("kind", "blocks"),
+    [(Compiles, 9), (Checkpoints, 2), (Chooses, 2), (CompilesLate, 2)],
+)
+def test_blocks_may_compile_what_is_within_them(kind, blocks):
+    def trained(*, watched):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model = nn.Sequential(*(kind() for _ in range(blocks)))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        called = taiyi_fx.instrument(model) if watched else model
+        outputs = []
+        for step in range(4):
+            called.train(step != 2)
+            outputs.append(called(torch.ones(3 + step % 2, 8)))
+            outputs[-1].square().sum().backward()
+            if watched:
+                called.monitor.track(step)
+            optimizer.step()
+            optimizer.zero_grad()
+        assert not watched or len(called.monitor.records)
+        return outputs
+
+    before = torch._dynamo.config.recompile_limit
+    try:
+        assert all(map(torch.equal, trained(watched=True), trained(watched=False)))
+    finally:
+        torch._dynamo.config.recompile_limit = before
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize("way", SHARED)
 def test_memory_that_outputs_share_is_shared_when_compiled(way, backend):

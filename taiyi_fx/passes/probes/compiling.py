@@ -111,6 +111,30 @@ def body_under_way() -> str:
     return found
 
 
+@constant_when_compiled
+def is_in_a_body() -> bool:
+    """True if what the compiler traces now is such a body."""
+    return bool(body_under_way())
+
+
+_GRAPHS = 1024
+"""The limit of graphs that torch keeps of one function, where its own is lower."""
+
+
+@constant_when_compiled
+def make_room_for_graphs() -> bool:
+    """Lets torch make a graph of a function of the model's own for each part that is read in it.
+
+    And for each set of due readings: blocks of one class that compile a method share its code. At
+    its own limit of eight torch runs the function as it is, which changes last bits, or raises.
+    """
+    config: Any = torch._dynamo.config
+    for name in ("recompile_limit", "accumulated_recompile_limit"):
+        if hasattr(config, name):
+            setattr(config, name, max(getattr(config, name), _GRAPHS))
+    return True
+
+
 def stays_python(function: Any) -> None:
     """Makes the compiler skip a function's own frame, and compile the functions that it calls.
 

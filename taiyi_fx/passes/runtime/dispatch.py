@@ -12,7 +12,11 @@ from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.override import ForwardOverride, forward_of_class
 from taiyi_fx.passes.probes.board import Board
 from taiyi_fx.passes.probes.compiled import end_forward
-from taiyi_fx.passes.probes.compiling import stays_python
+from taiyi_fx.passes.probes.compiling import (
+    is_in_a_body,
+    make_room_for_graphs,
+    stays_python,
+)
 from taiyi_fx.passes.rewrite.model_lines import with_model_lines
 from taiyi_fx.passes.runtime.function_calls import FunctionCalls
 from taiyi_fx.passes.runtime.guarded_graph import GuardedGraph
@@ -75,6 +79,9 @@ class Dispatcher(ForwardOverride):
             return self.original_forward()(*args, **kwargs)
         if mode is None or board.is_open or not is_compiling:
             return self._read(mode, args, kwargs)
+        make_room_for_graphs()
+        if is_in_a_body():  # of a function of the model's own: what is read cannot leave it
+            return self.original_forward()(*args, **kwargs)
         board.is_open = True
         try:
             value = self._read(mode, args, kwargs)

@@ -125,7 +125,8 @@ class ProbedGraph:
 
     def _count_compiled_calls(self) -> Starts:
         """The same in compiled code, also in a checkpoint, which leaves no counter changed."""
-        starts, made = _count(self.key, tuple(calls.count for calls, _ in self._calls))
+        counts = tuple(_constant(calls.count) for calls, _ in self._calls)
+        starts, made = _count(self.key, counts)
         for (calls, _), count in zip(self._calls, made, strict=True):
             if count:
                 calls.count += count
@@ -179,6 +180,14 @@ def _make_compiled(key: str, mode: Mode | None, starts: Starts, place: str) -> b
     if not hasattr(graph, place):
         setattr(graph, place, graph.made(mode, starts, is_compiled=True))
     return True
+
+
+def _constant(count: int) -> int:
+    """A count as a number that the compiler knows, even where it takes all for variables."""
+    known = 0
+    while known != count:
+        known += 1
+    return known
 
 
 @constant_when_compiled
