@@ -303,6 +303,12 @@ def _check_model(model: Any) -> None:
     for name, module in named_modules(model):
         if _is_compiled(module) or getattr(module, "_compiled_call_impl", None) is not None:
             what = f"the part {name!r} of the model" if name else "the model"
+            context = type(getattr(module, "dynamo_ctx", None)).__name__
+            if context == "DisableContext":
+                raise TypeError(
+                    f"{what} was wrapped by torch.compiler.disable, which hides its parts: disable "
+                    "the forward of its class instead, or wrap the part after instrument"
+                )
             raise TypeError(
                 f"{what} was compiled by torch.compile, which hides its parts: instrument first, "
                 "then compile what instrument returned, or that part of it"

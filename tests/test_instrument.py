@@ -362,11 +362,15 @@ def test_moving_and_converting_keeps_it_working():
         ),
         (torch.compile(nn.Linear(2, 2)), r"before it is wrapped: OptimizedModule\(instrument"),
         (
+            nn.Sequential(torch.compiler.disable(nn.Linear(2, 2))),
+            "the part '0' of the model was wrapped by torch.compiler.disable",
+        ),
+        (
             taiyi_fx.instrument(nn.Sequential(nn.Linear(2, 2)), {"0": "InputMean"}),
             "model is instrumented already",
         ),
     ],
-    ids=["number", "DataParallel", "compiled", "instrumented"],
+    ids=["number", "DataParallel", "compiled", "disabled", "instrumented"],
 )
 def test_what_cannot_be_instrumented_says_what_to_do(model, text):
     with pytest.raises(TypeError, match=text):
