@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.testing._internal.two_tensor import TwoTensor
 
 import taiyi_fx
 
@@ -124,3 +125,34 @@ def test_a_class_is_told_of_nothing_of_ours(cfg):
     model = nn.Sequential(Attends(), nn.LayerNorm(8), Attends())
     expected = told(model, model)
     assert told(model, taiyi_fx.instrument(model, cfg)) == expected
+
+
+class InBetween(nn.Module):
+    """Gives a part a tensor of a class whose operations are tensors of that class."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.part = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.part.weight = nn.Parameter(TwoTensor(torch.randn(4, 4), torch.randn(4, 4)))
+
+    def forward(self, x):
+        both = self.part(TwoTensor(x, x + 1))
+        return self.first(both.a + both.b)
+
+
+@pytest.mark.parametrize("cfg", [None, {"*": ["OutputAbsMax", "OutputRMS", "WeightNorm"]}])
+def test_what_such_a_class_makes_of_a_statistic_takes_no_other_with_it(cfg):
+    model = InBetween()
+    watched = taiyi_fx.instrument(model, *([] if cfg is None else [cfg]))
+
+    def step(number):
+        watched(torch.randn(2, 4)).sum().backward()
+        watched.monitor.track(number)
+
+    with pytest.warns(taiyi_fx.MonitorWarning, match="OutputAbsMax of 'part': TypeError: .*a Two"):
+        step(0)
+    step(1)
+    step(2)
+    steps = [r.step for r in watched.monitor.records if r.quantity == "OutputAbsMax"]
+    assert {0, 1, 2} <= set(steps)
+    assert isinstance(watched.monitor.findings, list)

@@ -22,6 +22,7 @@ from taiyi_fx.passes.ir import (
     fast_path,
 )
 from taiyi_fx.passes.module_tree import parameters_of
+from taiyi_fx.passes.probes.accumulate import refuse_classes
 from taiyi_fx.passes.probes.dtensor import of_parameters
 from taiyi_fx.passes.structure import computed_by, computed_text, is_computed, tensor_named
 from taiyi_fx.quantities.declare import NoValue
@@ -212,7 +213,9 @@ class ParameterStatistics:
         self, reduction: Any, rows: Mapping[Key, int], tensors: Sequence[Tensor]
     ) -> None:
         try:
-            self.vectors[reduction] = reduction.measure_many(tensors), rows
+            found = reduction.measure_many(tensors)
+            refuse_classes(found)
+            self.vectors[reduction] = found, rows
         except Exception:  # noqa: BLE001 - read one by one, the failing one is found
             for key, tensor in zip(rows, tensors, strict=True):
                 self._measure(reduction, key, [tensor])
@@ -220,6 +223,8 @@ class ParameterStatistics:
     def _measure(self, reduction: Reduction, key: Key, tensors: Sequence[Tensor]) -> None:
         try:
             states = [reduction.measure(tensor.detach()) for tensor in tensors]
+            for state in states:
+                refuse_classes(state)
             self._found[key] = functools.reduce(reduction.merge, states)
         except Exception as error:  # noqa: BLE001 - raised where it is missed
             self._found[key] = error.with_traceback(None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -42,11 +42,25 @@ def fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
                 measured = told and reduction.of_elements(told)
             if measured is None:
                 measured = reduction.measure(part)
+                if type(part) is not Tensor:
+                    refuse_classes(measured)
             for slot in slots:
                 slot.fold(measured, x.shape)
                 slot.order = next(CLOCK)
         except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
             fail(slots, error)
+
+
+def refuse_classes(measured: Iterable[object]) -> None:
+    """Refuses a statistic that cannot be put beside those of other tensors.
+
+    Raises:
+        TypeError: A part of it is of a class of tensors that is not torch's.
+    """
+    for part in measured:
+        if isinstance(part, Tensor) and type(part) is not Tensor:
+            kind = type(part).__name__
+            raise TypeError(f"what is computed of a {kind} is a {kind} again, and no number")
 
 
 def _share_a_pass(groups: tuple[SlotGroup, ...], reduction: Any) -> bool:
