@@ -241,7 +241,7 @@ def test_a_due_step_calls_two_functions_for_a_layer_and_few_others(monkeypatch):
     (many,), monitor = calls_at(steps, monkeypatch, layers=30)
     assert many.total() - few.total() <= 2 * 20, (many - few).most_common()
     # One more is made once a test has imported torch's pipelines.
-    assert few.total() - 2 * 10 <= 130, f"{few.most_common()}"
+    assert few.total() - 2 * 10 <= 135, f"{few.most_common()}"
     assert len(monitor.records) == 9 * 4 * 30
 
 
