@@ -4,9 +4,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
+from torch._subclasses import FakeTensorMode
+from torch.testing._internal.two_tensor import TwoTensor
 
 from taiyi_fx.passes.ir import Elements
-from taiyi_fx.passes.probes.one_pass import elements_of, in_memory_order
+from taiyi_fx.passes.probes.one_pass import _is_in_memory, elements_of, in_memory_order
 from taiyi_fx.reductions import AbsMax, NonFinites, Norm, SquareSum, Summary
 from taiyi_fx.testing import tensors
 
@@ -43,3 +46,33 @@ def test_there_is_none_of_a_tensor_on_the_host():
 def test_rows_are_those_of_memory():
     x = torch.randn(2, 8, 16, 16).to(memory_format=torch.channels_last)
     assert in_memory_order(x).reshape(-1).data_ptr() == x.data_ptr()
+
+
+def fake():
+    with FakeTensorMode():
+        return torch.randn(3)
+
+
+def freed():
+    x = torch.randn(3)
+    x.untyped_storage().resize_(0)
+    return x
+
+
+@pytest.mark.filterwarnings("ignore:.*nested tensors")
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda: torch.randn(3, 4).t(), True),
+        (lambda: nn.Parameter(torch.randn(3)), True),
+        (lambda: TwoTensor(torch.randn(2), torch.randn(2)), False),
+        (lambda: torch.eye(3).to_sparse(), False),
+        (lambda: torch._efficientzerotensor(3), False),
+        (lambda: torch.nested.nested_tensor([torch.randn(2)], layout=torch.jagged), False),
+        (lambda: torch.zeros(0), False),
+        (fake, False),
+        (freed, False),
+    ],
+)
+def test_what_has_no_elements_at_its_address_is_not_read_there(make, expected):
+    assert _is_in_memory(make()) == expected
