@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import itertools
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -290,6 +290,7 @@ class Trace:
                 fail(entry.slots, RuntimeError(_AGAIN))
             for arrived in self.arrived:
                 arrived.clear()
+        have_come = any(self.arrived)
         for index, arrived in enumerate(self.arrived):
             for gradient in arrived:
                 if not self.is_within or gradient[0].item() == 1:
@@ -298,6 +299,8 @@ class Trace:
                     for entry in self.reached:
                         fail(entry.slots, RuntimeError(_SUMMED))
             arrived.clear()
+        if have_come and self.arrived[1:]:  # not carrier by carrier
+            _order(slot for entry in self.reached for slot in entry.slots)
 
     def why_nothing(self, slot: Slot) -> str | None:
         """The reason why a slot is empty, if it waits for a gradient of this graph."""
@@ -332,8 +335,7 @@ class Trace:
                     slot.fold(state)
             except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
                 fail(entry.slots, error)
-        for slot, order in zip(arrangement.slots, CLOCK, strict=False):  # the clock never ends
-            slot.order = order
+        _order(arrangement.slots)
 
 
 class _Arrangement(NamedTuple):
@@ -372,6 +374,11 @@ class _Arrangement(NamedTuple):
             ]
             together.append((alike, tensor, columns))
         return cls(together, alone, [slot for entry in rooms for slot in entry.slots], known)
+
+
+def _order(slots: Iterable[Slot]) -> None:
+    for slot, order in zip(slots, CLOCK, strict=False):  # the clock never ends
+        slot.order = order
 
 
 def _state(tensors: Sequence[Tensor], room: Room) -> State:

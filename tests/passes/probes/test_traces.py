@@ -74,6 +74,21 @@ def test_what_finds_no_room_has_a_carrier_of_its_own():
     assert trace.carriers == [(2, CPU), (2, CPU)]
 
 
+def test_gradients_have_the_order_in_which_they_came_whatever_carrier_they_came_by():
+    trace, readers, slots = begun(Norm(), Norm(), Norm())
+    index = trace.carrier_at(CPU, 1)
+    entries = [reader.entries()[0] for reader in readers]
+    for entry in entries:
+        trace.give_room(entry, index)
+    assert len(trace.carriers) == 3
+    came = entries[1], entries[2], entries[0]
+    trace.reached.update(dict.fromkeys(came))
+    for carrier in trace.new_carriers().values():
+        carrier.backward(torch.tensor([1.0, 3.0], dtype=torch.float64))
+    trace.unpack_gradients()
+    assert sorted(slots, key=lambda slot: slot.order) == [slots[1], slots[2], slots[0]]
+
+
 def test_what_was_refused_is_told_at_its_slots():
     trace, readers, slots = begun(Norm())
     trace.refuse(readers[0].entries()[0], ValueError("mine"))
