@@ -1171,6 +1171,70 @@ def test_compiled_code_writes_into_nothing_and_is_given_one_tensor_more():
     assert not [name for name in names if "copy_" in name or "taiyi" in name]
 
 
+class ChangesLater(nn.Module):
+    """Changes in place what was read: an activation, and a gradient by a hook."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        h = self.a(x).relu_()
+        y = self.b(h)
+        if y.requires_grad:
+            h.register_hook(lambda g: g.mul_(3))
+        return self.c(y.mul_(2))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_what_is_changed_in_place_later_is_read_as_it_was(backend):
+    cfg = {nn.Linear: ["InputRMS", "OutputRMS", "OutputGradRMS", "OutputGradNorm"]}
+    xs = [torch.randn(5, 4) for _ in range(3)]
+    eager, compiled = trained_both_ways(ChangesLater(), cfg, xs, backend)
+    assert_same_records(eager.monitor.records, compiled.monitor.records)
+
+
+class Rounding(nn.Module):
+    """Its sum is in a kernel's registers, in float32; in memory it would be rounded."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(8, dtype=torch.bfloat16)
+
+    def forward(self, x):
+        return self.norm(x.sin() + x.cos() * x)
+
+
+class Fusing(nn.Module):
+    """The gradient behind its norm is nowhere in memory, if nothing asks for it there."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.b, self.c = nn.Conv2d(8, 4, 3), nn.Linear(4, 3)
+
+    def forward(self, x):
+        h = self.b(F.relu(self.norm(self.a(x)), inplace=True))
+        return self.c(F.max_pool2d(h, 2).mean((2, 3)))
+
+
+@pytest.mark.parametrize("schedule", ["every(1)", "every(2)"])
+@pytest.mark.parametrize(("kind", "quantity"), [(Rounding, "InputRMS"), (Fusing, "OutputGradRMS")])
+def test_a_reading_has_nothing_written_to_memory_that_would_change_bits(kind, quantity, schedule):
+    plain = kind()
+    x = torch.randn(60, 8, dtype=torch.bfloat16)
+    if kind is Fusing:
+        x = torch.randn(8, 3, 40, 40).contiguous(memory_format=torch.channels_last)
+    cfg = {"norm": [[quantity, schedule]]}
+    read = taiyi_fx.instrument(copy.deepcopy(plain), cfg)
+    found = []
+    for model in (plain, read):
+        y = torch.compile(model, fullgraph=True)(x)
+        y.float().square().mean().backward()
+        found.append([y, *(p.grad for p in model.parameters())])
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
 def keep_products():
     return create_selective_checkpoint_contexts([torch.ops.aten.mm.default])
 
