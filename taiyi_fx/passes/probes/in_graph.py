@@ -130,7 +130,7 @@ def watch(
                 take = functools.partial(box.take, reading, entries, x)
             _hang(y, take, is_of_dropout)
     if box is None:
-        return carrier.detach()[:0]
+        return carrier.detach()[0]
     return box.ticket(carrier, index, is_kept=is_within)
 
 
@@ -198,10 +198,10 @@ def one_of(tickets: list[Tensor], carriers: list[Tensor], trace: str) -> Tensor:
         box.kept = None
     every = [*{id(x): x for x in (*tickets, *held) if x is not None}.values()]
     if not every:
-        return carriers[0].detach()[:0]
+        return carriers[0].detach()[0]
     if not every[1:]:
         return every[0]
-    joined = torch.stack(every)[0]
+    joined = torch.stack(every).sum()
     vars(joined)["taiyi_fx"] = every  # for a forward that follows in this graph: see `_Box.ticket`
     return joined
 
@@ -268,13 +268,13 @@ class _Box:
 # gradients. It gets the number 0, and its output, the ticket, is returned from the graph so that
 # its backward runs at all. The value of the ticket's own gradient does not matter.
 class _Last(torch.autograd.Function):
-    """The ticket, an empty tensor; its backward gives the carrier its gradient."""
+    """The ticket's number, whose value is not used; its backward gives the carrier its gradient."""
 
     @staticmethod
     def forward(ctx: Any, carrier: Tensor, box: _Box, index: int) -> Tensor:
-        """Nothing; ``ctx`` is autograd's untyped context."""
+        """Zero; ``ctx`` is autograd's untyped context."""
         ctx.box, ctx.index = box, index
-        return carrier.new_zeros((0,))  # for which the compiler makes no code
+        return carrier.new_zeros(())
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
