@@ -83,22 +83,20 @@ class AttentionWeights:
             return _measured(scores, sampled(scores.queries, self.queries))
 
     def merge(self, a: State, b: State) -> State:
-        merged = [x + y for x, y in zip(a, b, strict=True)]
-        merged[1] = torch.maximum(a[1], b[1])
-        return tuple(merged)
+        return torch.maximum(a[0], b[0]), a[1] + b[1], a[2] + b[2], a[3] + b[3]
 
     def scale(self, state: State, factor: float) -> State:
         return state  # none of it is of gradients
 
     def finish(self, state: State) -> AttentionValue:
-        n, largest, totals, drawn, squares, crossed, read, ahead, unplaced = state
+        largest, (of_all, drawn, squares, crossed), ahead, (taken, given, unplaced) = state
+        totals, n = of_all[:-1], of_all[-1]
         means = totals / n
         # A mean is a ratio of two sums over the queries: its error is that of the sum of residuals,
         # of which those of the queries that were drawn vary.
-        taken, given = read.double()
-        own, counted = drawn[:-1], drawn[-1]
-        sums = own - means * counted
-        sums_of_squares = squares[:-1] - 2 * means * crossed + means.square() * squares[-1]
+        sums = drawn[:-1] - means * drawn[-1]
+        sums_of_squares = squares[:-1] - 2 * means * crossed[:-1] + means.square() * squares[-1]
+        taken, given = taken.double(), given.double()
         spread = (sums_of_squares - sums.square() / taken).clamp(min=0) / (taken - 1).clamp(min=1)
         variance = given * (given - taken) * spread / taken
         errors = torch.where(given > taken, variance.sqrt() / n, 0.0)
@@ -107,40 +105,46 @@ class AttentionWeights:
 
 
 def _measured(scores: Scores, sample: Sample) -> State:
+    """The largest logit of each head, sums over queries, and counts.
+
+    The sums are those of `_Found.columns`: over all queries, over those that were drawn, and over
+    these of their squares and of their products with the last column. The counts are those of later
+    keys that are allowed, then of the queries that were drawn, of those that they were drawn from,
+    and of calls that say of no query where it stands.
+    """
     heads, device = scores.heads, scores.device
-    zeros = torch.zeros(heads, dtype=torch.float64, device=device)
-    n = zeros.clone()
-    totals, crossed = (torch.stack([zeros] * _SUMS) for _ in range(2))
-    drawn, squares = (torch.stack([zeros] * (_SUMS + 1)) for _ in range(2))
-    largest = torch.full_like(zeros, -torch.inf)
-    ahead = torch.zeros((), dtype=torch.int64, device=device)
-    for block in blocks(scores, sample):
-        found = _of_block(scores, block)
-        largest = torch.maximum(largest, found.largest)
-        ahead = ahead + found.ahead
-        n, totals = n + found.counts.sum(-1), totals + found.sums.sum(-1)
-        if not block.drawn:
-            continue
-        # Of sums over samples: the queries at one position are read together, or not at all.
-        of_drawn = torch.cat([found.sums, found.counts.unsqueeze(0)])[..., -block.drawn :]
-        of_all = of_drawn.sum(-1)
-        others = (sample.factor - 1) * of_all  # those that they stand for beside themselves
-        n, totals = n + others[-1], totals + others[:-1]
-        drawn, squares = drawn + of_all, squares + of_drawn.square().sum(-1)
-        crossed = crossed + (of_drawn[:-1] * of_drawn[-1]).sum(-1)
-    of_drawn = [len(sample.rows) - sample.first, scores.queries - sample.first]
-    read = on_device([max(0, k) for k in of_drawn], device, torch.int64)
+    found = [_of_block(scores, block) for block in blocks(scores, sample)]
+    if not found:  # no query, or no key
+        nothing = torch.zeros(_SUMS + 1, heads, 0, dtype=torch.float64, device=device)
+        found = [_Found(nothing.new_full((heads,), -torch.inf), nothing, 0)]
+    largest, columns, ahead = found[0]
+    for more in found[1:]:
+        largest, ahead = torch.maximum(largest, more.largest), ahead + more.ahead
+    if found[1:]:
+        columns = torch.cat([of.columns for of in found], -1)
+    # Of sums over samples: the queries at one position are read together, or not at all.
+    drawn = columns[..., sample.first :]
+    of_drawn = drawn.sum(-1)
+    of_all = columns.sum(-1) + (sample.factor - 1) * of_drawn  # and of what each one stands for
+    sums = [of_all, of_drawn, drawn.square().sum(-1), (drawn * drawn[-1]).sum(-1)]
     is_placed = scores.is_causal or scores.keys == scores.queries
-    unplaced = torch.full((), 0 if is_placed else 1, device=device)
-    return n, largest, totals, drawn, squares, crossed, read, ahead, unplaced
+    from_which = max(0, scores.queries - sample.first)
+    counts = [max(0, len(sample.rows) - sample.first), from_which, 0 if is_placed else 1]
+    ahead = ahead if isinstance(ahead, Tensor) else count(ahead, largest)
+    return largest, torch.stack(sums), ahead, on_device(counts, device, torch.int64)
 
 
 class _Found(NamedTuple):
-    """The statistics of some queries, by head and position; ``sums`` are those of the totals."""
+    """The statistics of some queries, by head and position.
+
+    Attributes:
+        largest: The largest logit of each head.
+        columns: For each query the sums over samples of what is totalled, and of one.
+        ahead: The number of later keys that are allowed.
+    """
 
     largest: Tensor
-    counts: Tensor
-    sums: Tensor
+    columns: Tensor
     ahead: Tensor | int
 
 
@@ -149,9 +153,6 @@ def _of_block(scores: Scores, block: Block) -> _Found:
     if allowed is not None:
         logits = logits.masked_fill(~allowed, -torch.inf)
     top = logits.amax(-1, keepdim=True)
-    is_counted = torch.ones_like(top[..., 0], dtype=torch.bool)
-    if allowed is not None:
-        is_counted &= allowed.any(-1)
     below = logits.sub_(torch.where(top == -torch.inf, 0.0, top)).clamp_(min=_LOWEST)
     weights = below.exp()
     mass = weights.sum(-1)
@@ -167,15 +168,15 @@ def _of_block(scores: Scores, block: Block) -> _Found:
         distance,
         _of_later(scores, block, weights) / mass,
         torch.ones_like(entropy) if seen is None else (seen / scores.keys).expand_as(entropy),
+        torch.ones_like(entropy),
     )
-    lead = tuple(range(is_counted.ndim - 2))
-    sums = [_over(torch.where(is_counted, x, 0).double(), lead) for x in of_all]
-    largest = top.squeeze(-1).double().amax((*lead, -1))
-    return _Found(largest, _over(is_counted.double(), lead), torch.stack(sums), ahead)
-
-
-def _over(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    return x.sum(axes) if axes else x
+    columns = torch.stack(of_all)
+    if allowed is not None:
+        columns = torch.where(allowed.any(-1), columns, 0)
+    samples = tuple(range(1, columns.ndim - 2))
+    columns = columns.double()
+    largest = top.double().amax((*range(top.ndim - 3), -2, -1))
+    return _Found(largest, columns.sum(samples) if samples else columns, ahead)
 
 
 def _normalized(entropy: Tensor, keys: int, seen: Tensor | None) -> Tensor:

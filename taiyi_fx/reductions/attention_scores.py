@@ -292,13 +292,11 @@ class Block(NamedTuple):
         rows: Their numbers, on the device.
         span: The same as a slice, if they follow each other.
         keys: The number of keys that the last of them may see.
-        drawn: The number of them, at the end, that were drawn.
     """
 
     rows: Tensor
     span: slice | None
     keys: int
-    drawn: int
 
     def of(self, x: Tensor) -> Tensor:
         """The part of a tensor of all queries, on its last axis but one."""
@@ -319,9 +317,7 @@ def blocks(scores: Scores, sample: Sample) -> Iterator[Block]:
             rows = torch.arange(part[0], last + 1, device=scores.device)
         else:
             rows = on_device(list(part), scores.device, torch.int64)
-        drawn = sum(row >= sample.first for row in part) if span is None else 0
-        keys = min(max(seen, 1), scores.keys)
-        yield Block(rows, span, keys, drawn)
+        yield Block(rows, span, min(max(seen, 1), scores.keys))
 
 
 _SEED = 0
