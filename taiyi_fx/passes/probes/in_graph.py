@@ -254,13 +254,13 @@ class _Box:
     def gradient(self, like: Tensor, index: int) -> Tensor:
         """The gradient of a carrier: a count of backwards, then each state in its room."""
         size, device = self.trace.carriers[index]
-        rooms = ((e, r) for e, r in self.trace.rooms.items() if r.tensor == index)
+        rooms = [(e, r) for e, r in self.trace.rooms.items() if r.tensor == index]
         states: list[State] = [(like.new_ones(()),)]
         for entry, room in rooms:  # in their order
             none = (like.new_zeros(size_of(room.kinds)),)
             states.append(self.states.get(entry, none))
-        packed = pack(states, device)
-        return torch.cat([packed, like.new_zeros(size - packed.shape[0])])
+        taken = 1 + sum(size_of(room.kinds) for _, room in rooms)
+        return pack([*states, (like.new_zeros(size - taken),)], device)
 
 
 # Autograd runs nodes in the order of their numbers, the latest first, each as soon as all its

@@ -16,6 +16,7 @@ Kind = tuple[tuple[int, ...], torch.dtype]
 """The shape and type of one part of a state."""
 
 _SMALL = 64
+_STATES = "taiyi_fx"
 _SCALARS = {torch.float64: float, torch.int64: int}
 
 
@@ -66,6 +67,20 @@ def pack(states: Sequence[State], device: torch.device) -> Tensor:
     if all(not part.shape for part in parts):
         return torch.stack(parts) if parts else torch.zeros(0, dtype=wide(device), device=device)
     return torch.cat([part.reshape(-1) for part in parts])
+
+
+def pack_later(states: Sequence[State], device: torch.device) -> Tensor:
+    """The same, to be packed with others by `join`: the compiler drops this vector then."""
+    vector = pack(states, device)
+    vars(vector)[_STATES] = states
+    return vector
+
+
+def join(vectors: Sequence[Tensor]) -> Tensor:
+    """The numbers of some vectors of one device, concatenated."""
+    # One made of all numbers at once: the compiler would make copies of copies.
+    states = [state for vector in vectors for state in vars(vector).get(_STATES, ((vector,),))]
+    return pack(states, vectors[0].device) if vectors[1:] else vectors[0]
 
 
 def unpack(vector: Tensor, kinds: Sequence[Kind]) -> State:

@@ -34,7 +34,9 @@ from taiyi_fx.passes.probes.packing import (
     Room,
     Vector,
     is_packed,
+    join,
     pack,
+    pack_later,
     size_of,
     unpack,
     wide,
@@ -162,7 +164,7 @@ class Trace:
         """The states of readers that read at once, in the form that the graph returns."""
         small = [s for entry, s in states.items() if self._is_packed(entry)]
         own = [part for e, s in states.items() if not self._is_packed(e) for part in s]
-        return [pack(small, device), *own]
+        return [pack_later(small, device), *own]
 
     def arranged(self, parts: Sequence[Part]) -> tuple[list[Tensor], dict[Entry, Room]]:
         """The states of readers in as few tensors as possible, and the position of each."""
@@ -171,7 +173,7 @@ class Trace:
         for _, (vector, *_) in parts:
             vectors.setdefault(vector.device, []).append(vector)
         where = {device: i for i, device in enumerate(vectors)}
-        tensors = [v[0] if len(v) == 1 else torch.cat(v) for v in vectors.values()]
+        tensors = [join(of_device) for of_device in vectors.values()]
         rooms: dict[Entry, Room] = {}
         for readers, (vector, *own) in parts:
             for entry in (e for key in readers for e in READERS[key].entries()):
