@@ -17,6 +17,7 @@ from taiyi_fx.reductions.rows import accumulated, count
 from taiyi_fx.reductions.sums import (
     count_nonzero,
     is_on_gpu,
+    largest,
     norm,
     norm_in_python,
     norm_on_gpu,
@@ -112,11 +113,7 @@ class AbsMax:
     def measure(self, x: Tensor) -> State:
         if is_on_gpu(x):  # one kernel, which converts
             return (norm_on_gpu(x, math.inf),)
-        x = accumulated(x)
-        if not x.numel():
-            return (x.new_zeros(()),)
-        low, high = torch.aminmax(x)  # in one pass, and without a copy for absolute values
-        return (torch.maximum(low.abs(), high.abs()),)
+        return (largest(accumulated(x)),)
 
     def of_elements(self, elements: Elements) -> State:
         """The same of what one pass over a GPU's tensor told."""

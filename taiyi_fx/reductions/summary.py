@@ -16,10 +16,10 @@ from taiyi_fx.passes.probes.one_pass import elements_of
 from taiyi_fx.passes.probes.slots import stacked
 from taiyi_fx.reductions.rows import accumulated, count
 from taiyi_fx.reductions.sums import (
-    axes_of_rows,
     by_shape,
     count_nonzero,
     is_on_gpu,
+    largest,
     norm,
     norm_in_python,
     sum_of,
@@ -30,8 +30,6 @@ _BLOCK = 2**16
 """So many squares, added by BLAS in float32, leave an error of 1e-5 of constants, else of 1e-6."""
 _LOW, _HIGH = 1e-12, 1e15
 """Norms between them: no square that matters has left float32's range."""
-_FAR, _FACTOR = 2.0**40, 2.0**86
-"""A row is scaled by the second where its largest magnitude is beyond the first or its inverse."""
 _QUICK = frozenset((torch.float32, torch.float16, torch.bfloat16))
 
 
@@ -65,10 +63,8 @@ class Summary:
             return self.of_elements(elements)
         if not is_on_gpu(x):
             x = accumulated(x)
-        is_quick = is_compiling() and x.is_cpu and x.dtype is torch.float32
-        axes = axes_of_rows(x) if is_quick else None
-        if axes is not None:
-            return _of_rows(x, axes)
+        if is_compiling():
+            return _in_one_loop(x)
         kept = x.nan_to_num(0.0, 0.0, 0.0)
         size = count(x.numel(), x)
         bad = count_nonzero(x * 0) if is_on_gpu(x) else size - torch.eq(kept, x).sum()
@@ -120,36 +116,20 @@ class Summary:
         return SummaryValue(size, total / n, most, bad)
 
 
-def _of_rows(x: Tensor, axes: list[int]) -> State:
-    """The same in compiled code on the CPU, from float32 sums over some axes.
-
-    All reductions are over the same axes, as the compiler makes one loop of those, and another one,
-    with its own pass over memory, of each other shape. Sums are taken of what is multiplied by a
-    power of two that keeps squares in float32's range; it comes from the row's largest magnitude,
-    and the row is in the core's cache then. A sum of float32 in float64 takes ten times as long.
-    """
+def _in_one_loop(x: Tensor) -> State:
+    """The same in compiled code: the compiler makes one loop of all these sums."""
     finite = x.abs() < torch.inf
     kept = torch.where(finite, x, 0)
-    most = kept.abs().amax(axes, keepdim=True)
-    by = torch.where(most > _FAR, 1 / _FACTOR, torch.where(most < 1 / _FAR, _FACTOR, 1.0))
-    scaled, back = kept * by, 1 / by.double()
-    totals = scaled.sum(axes, keepdim=True).double() * back
-    squares = scaled.square().sum(axes, keepdim=True).double() * back.square()
-    n = torch.where(finite, 1.0, 0.0).sum(axes).double().sum().to(torch.int64)
-    largest = most.amax().double()
-    return n, totals.sum(), squares.sum().sqrt(), largest, count(x.numel(), x) - n
+    kind = wide(x.device)
+    n = finite.sum()
+    return n, kept.sum(dtype=kind), norm(kept), largest(kept).to(kind), count(x.numel(), x) - n
 
 
 def _largest(x: Tensor) -> Tensor:
     """The largest magnitude of all elements, in `wide`; 0 of none."""
-    if is_on_gpu(x):
-        low, high = torch.aminmax(x)
-        return torch.maximum(-low, high).to(torch.float64)
-    if not x.is_cpu:  # one operation; on a CPU it takes ten times as long as two
-        return torch.linalg.vector_norm(x, torch.inf, dtype=wide(x.device))
-    if not is_compiling() and not x.numel():
-        return x.new_zeros((), dtype=torch.float64)
-    return x.abs().amax().to(torch.float64)
+    if x.is_cpu or is_on_gpu(x):
+        return largest(x).to(wide(x.device))
+    return torch.linalg.vector_norm(x, torch.inf, dtype=wide(x.device))  # in one operation
 
 
 def _of_alike(tensors: Sequence[Tensor]) -> list[Numbers | None]:

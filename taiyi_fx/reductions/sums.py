@@ -4,8 +4,8 @@ On the CPU, torch adds the squares of a float32 tensor one by one in float32: th
 elements is 1 % off. Asked for float64 it is exact, and 20 times slower. So there partial sums are
 taken in float32, and what may have left float32's range is taken again in float64. On a GPU a look
 at a number would wait; there one kernel of torch reads any type and adds in float64 in one pass
-over memory, where other sums that are asked for float64 copy the tensor first. In compiled code
-sums are taken in float64 there, and by rows on the CPU.
+over memory, where other sums that are asked for float64 copy the tensor first. Compiled code takes
+sums in float64, without a copy.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ _BLOCK = 2**13
 """So many squares, added by BLAS in float32, leave an error of 1e-6 of constants, else of 1e-7."""
 _ROW = 1024
 """Rows of so many leave the same; one call takes all, and Python joins them in float64."""
-_LONG = 32
-"""Rows of so many leave few sums to be taken in float64."""
 _SMALL = 4096
 """Up to this size some tensors are measured in less time by one call, copied side by side."""
 _TOGETHER = 64
@@ -38,12 +36,15 @@ _PIECE = 2**16
 """So many elements and what is made of them stay in a core's cache, and outweigh calls of torch."""
 _QUICK = frozenset((torch.float32, torch.float16, torch.bfloat16))
 _FAR = 1e30
-_FAR_POWER = 86
-"""2^86 times the smallest subnormal has a normal square, and 2^-86 times the largest number too."""
 _LOW, _HIGH = 1e-12, 1e15
 """Between them no square that matters leaves float32's range: their squares are 1e-24 and 1e30."""
 _LOW_WIDE, _HIGH_WIDE = 1e-140, 1e150
 """The same of float64."""
+_EXPONENTS = {
+    torch.float32: (torch.int32, 0xFF << 23, 126),
+    torch.float64: (torch.int64, 0x7FF << 52, 1022),
+}
+"""The type of a number's bits, those of its exponent, and the largest power to divide by."""
 
 
 _shape_of = operator.attrgetter("shape")
@@ -100,8 +101,7 @@ def norm(x: Tensor) -> Tensor:
     x = accumulated(x)
     if x.dtype is torch.float64:
         return _norm_of_wide(x)
-    axes = axes_of_rows(x) if is_compiling() and x.is_cpu and x.dtype is torch.float32 else None
-    return _norm_by_rows(x, axes) if axes else torch.linalg.vector_norm(x, dtype=wide(x.device))
+    return torch.linalg.vector_norm(x, dtype=wide(x.device))
 
 
 def _norm_of_wide(x: Tensor) -> Tensor:
@@ -112,39 +112,6 @@ def _norm_of_wide(x: Tensor) -> Tensor:
             return found
     unit = power_of_two(x)
     return vector_norm(x / unit) * unit
-
-
-def _norm_by_rows(x: Tensor, axes: list[int]) -> Tensor:
-    """The norm from float32 sums over some axes, added in float64, without a look at any number.
-
-    Inductor's float64 sum of float32 elements takes ten times as long as that in float32, and half
-    as long again as a pass over memory does. So squares are summed thrice in one pass, as they
-    are, enlarged and made smaller, and each row takes the sum that stayed in float32's range: a
-    pass that looks for the largest element first takes as long as these sums together.
-    """
-    squares, enlarged, reduced = (
-        (x * 2.0**k if k else x).square().sum(axes) for k in (0, _FAR_POWER, -_FAR_POWER)
-    )
-    far = torch.where(
-        squares > 1, reduced.double() * 4.0**_FAR_POWER, enlarged.double() * 4.0**-_FAR_POWER
-    )
-    is_in_range = (squares > _LOW**2) & (squares < torch.inf) | squares.isnan()
-    return torch.where(is_in_range, squares.double(), far).sum().sqrt()
-
-
-def axes_of_rows(x: Tensor) -> list[int] | None:
-    """The last axes of a large tensor, as many as make rows of at most `_BLOCK`; else None.
-
-    No size that the compiler left open is compared, which would add a guard.
-    """
-    axes: list[int] = []
-    length = 1
-    for axis, n in enumerate(reversed(x.shape), start=1):
-        if not isinstance(n, int) or length * n > _BLOCK:
-            return axes if length >= _LONG else None
-        axes.append(-axis)
-        length *= n
-    return None
 
 
 def norm_in_python(x: Tensor) -> float | None:
@@ -354,12 +321,12 @@ def in_unit(x: Tensor, axes: tuple[int, ...] = ()) -> tuple[Tensor, Tensor]:
         x: The numbers.
         axes: Those that share a power of two, all by default; they are kept with a size of 1.
     """
-    largest = _largest(x, axes)
+    size = largest(x, axes)
     if is_fast(x):
-        low, high = torch.aminmax(largest)
+        low, high = torch.aminmax(size)
         if low.item() > _LOW and high.item() < _HIGH:
-            return x, torch.ones_like(largest)
-    unit = _power_at_or_below(largest)
+            return x, torch.ones_like(size)
+    unit = _power_at_or_below(size)
     return x / unit, unit
 
 
@@ -369,24 +336,28 @@ def power_of_two(x: Tensor) -> Tensor:
     Dividing by it is exact, and the products of what is left stay in range. It is the smallest
     normal number for zeros, 1 where something is not finite.
     """
-    return _power_at_or_below(_largest(x, ()))
+    return _power_at_or_below(largest(x))
 
 
-def _largest(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+def largest(x: Tensor, axes: tuple[int, ...] = ()) -> Tensor:
+    """The largest absolute value over some axes, which are kept with a size of 1, or of all.
+
+    NaN where one is; 0 of nothing.
+    """
     if not x.numel():
         kept = [1 if i - x.ndim in axes else n for i, n in enumerate(x.shape)]
         return x.new_zeros(kept if axes else ())
+    if is_compiling():
+        return x.abs().amax(axes, bool(axes))
     # Without an axis torch has both in one pass; neither way makes a copy for absolute values.
     low, high = (x.amin(axes, True), x.amax(axes, True)) if axes else torch.aminmax(x)
-    return torch.maximum(-low, high)
+    return torch.maximum(low.abs(), high.abs())
 
 
-def _power_at_or_below(largest: Tensor) -> Tensor:
-    ends = 1022 if largest.dtype is torch.float64 else 126
-    exponent = torch.where(largest > 0, torch.frexp(largest).exponent - 1, -ends)
-    exponent = exponent.clamp(-ends, ends)
-    exponent = torch.where(torch.isfinite(largest), exponent, 0)
-    return torch.ldexp(torch.ones_like(largest), exponent)
+def _power_at_or_below(size: Tensor) -> Tensor:
+    bits, exponent, end = _EXPONENTS[size.dtype]
+    power = (size.view(bits) & exponent).view(size.dtype)
+    return torch.where(power < torch.inf, power.clamp(2.0**-end, 2.0**end), 1)
 
 
 def pieces(x: Tensor) -> Iterator[Tensor]:

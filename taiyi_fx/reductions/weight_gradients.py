@@ -185,8 +185,8 @@ def _of_products(x: Tensor, g: Tensor, unit: Tensor, with_total: bool) -> Shares
         squares = square_sums(products, (1,)).reshape(n, groups)
     total = x.new_zeros(0)
     if with_total:
-        across = (t.movedim(1, 0).flatten(1, 2) for t in (g, x))
-        total = next(across).mT @ next(across)
+        of_g, of_x = (t.movedim(1, 0).flatten(1, 2) for t in (g, x))
+        total = torch.bmm(of_g.mT, of_x)
     if total.is_complex():
         total = torch.view_as_real(total)
     return _shares(squares.sum(1), total, unit)
@@ -219,13 +219,13 @@ def _sums_over_pairs(
 def _products_of_two(x: Tensor, g: Tensor) -> Tensor:
     """The products of inner products of positions of both, N x positions x positions."""
     # Of what was in range without units, products of four may not be.
-    found = _widened(x @ x.mH) * (g @ g.mH)
+    found = _widened(torch.bmm(x, x.mH)) * torch.bmm(g, g.mH)
     return found.real if found.is_complex() else found
 
 
 def _products_of_same(g: Tensor, x: Tensor) -> Tensor:
     """Those of gradients, where the positions have one index."""
-    return (g @ g.mT) * (x.unsqueeze(2) == x.unsqueeze(1))
+    return torch.bmm(g, g.mT) * (x.unsqueeze(2) == x.unsqueeze(1))
 
 
 def _widened(x: Tensor) -> Tensor:
