@@ -13,7 +13,7 @@ from torch import Tensor
 from taiyi_fx.passes.ir import Elements, Numbers, State, States
 from taiyi_fx.passes.probes.compiling import is_compiling
 from taiyi_fx.passes.probes.one_pass import elements_of
-from taiyi_fx.reductions.rows import accumulated, count
+from taiyi_fx.reductions.rows import accumulated, are_nan, count
 from taiyi_fx.reductions.sums import (
     count_nonzero,
     is_on_gpu,
@@ -236,6 +236,8 @@ class NonFinites:
             if elements is not None:
                 return self.of_elements(elements)
             return count_nonzero(x.clamp(0, 0)), count_nonzero(x * 0)
+        if x.dtype in _SUMMED:
+            return are_nan(x).sum(), (~(x.abs() < torch.inf)).sum()
         # Not through float32: what is finite in the tensor's own type stays so.
         nan = x.isnan().sum()
         return nan, nan + x.isinf().sum()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import State
-from taiyi_fx.reductions.rows import FeatureAxis, accumulated, count, row_axes
+from taiyi_fx.reductions.rows import FeatureAxis, accumulated, are_nan, count, row_axes
 from taiyi_fx.reductions.sums import is_fast, ratio, square_sums
 
 
@@ -78,11 +78,11 @@ class Activity:
         for axis in axes:
             n *= x.shape[axis]
         if not is_fast(x) or n >= _EXACT:
-            return count(n, x), (x.abs() > self.eps).sum(axes), x.isnan().sum(axes)
+            return count(n, x), (x.abs() > self.eps).sum(axes), are_nan(x).sum(axes)
         # In place, ones and zeros stay numbers of float32, which take a fifth of the time to add.
         active = x.abs().gt_(self.eps).sum(axes).long()
         is_finite = math.isfinite(x.sum())
-        broken = torch.zeros_like(active) if is_finite else x.isnan().sum(axes)
+        broken = torch.zeros_like(active) if is_finite else are_nan(x).sum(axes)
         return count(n, x), active, broken
 
     def merge(self, a: State, b: State) -> State:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.passes.probes.compiling import is_compiling
-from taiyi_fx.reductions.rows import accumulated, copied, on_device
+from taiyi_fx.reductions.rows import accumulated, are_nan, copied, on_device
 from taiyi_fx.reductions.sums import is_fast, pieces
 
 Format = Literal["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
@@ -214,7 +214,7 @@ def _signed_bins(x: Tensor) -> Tensor:
     exponent = top & 0xFF
     index = torch.where(top < 0, _ZERO - 1 - exponent, _ZERO + 1 + exponent)
     index = torch.where(x == 0, _ZERO, index)
-    return torch.where(x.isnan(), BINS - 1, index)
+    return torch.where(are_nan(x), BINS - 1, index)
 
 
 def _histogram_of(x: Tensor) -> Tensor:
@@ -237,7 +237,7 @@ def _halved_bins(x: Tensor, fraction: int) -> Tensor:
     index = 2 * ((bits >> 23) & 0xFF) + ((bits & 0x7FFFFF) > fraction)
     # At the end Inf (exponent 255), zero and NaN.
     index = torch.where(x == 0, _HALVED_BINS - 2, index)
-    return torch.where(x.isnan(), _HALVED_BINS - 1, index)
+    return torch.where(are_nan(x), _HALVED_BINS - 1, index)
 
 
 def _halved_of(x: Tensor, fraction: int) -> Tensor:

@@ -43,6 +43,15 @@ def copied(x: Tensor) -> Tensor:
     return torch.maximum(x, x) if is_compiling() and x.dtype in _FLOATING else x.clone()
 
 
+def are_nan(x: Tensor) -> Tensor:
+    """True where an element is NaN.
+
+    As a comparison: of `isnan`, inductor makes a loop without vectors, with all that it has joined
+    to it.
+    """
+    return x != x
+
+
 def as_matrix(x: Tensor, feature_axis: FeatureAxis) -> Tensor:
     """``x`` as rows by features, N x C: the feature axis moved last, all others flattened.
 
