@@ -1171,6 +1171,28 @@ def test_compiled_code_writes_into_nothing_and_is_given_one_tensor_more():
     assert not [name for name in names if "copy_" in name or "taiyi" in name]
 
 
+def test_compiled_code_does_not_return_what_follows_from_shapes():
+    returned = []
+
+    def backend(graph_module, inputs):
+        (output,) = graph_module.graph.find_nodes(op="output")
+        returned.append([x.meta["val"] for x in output.args[0] if isinstance(x, torch.fx.Node)])
+        return make_boxed_func(graph_module.forward)
+
+    cfg = {nn.Linear: ["InputRMS", "OutputGradRMS"]}  # a norm and a number of elements each
+    plain = nn.Sequential(nn.Linear(4, 6), nn.Linear(6, 3))
+    eager, model = (taiyi_fx.instrument(copy.deepcopy(plain), cfg) for _ in range(2))
+    run = torch.compile(model, backend=aot_autograd(fw_compiler=backend), fullgraph=True)
+    x = torch.randn(5, 4)
+    for step in range(3):
+        for module, forward in ((eager, eager), (model, run)):
+            forward(x).square().sum().backward()
+            module.monitor.track(step)
+    assert_same_records(eager.monitor.records, model.monitor.records)
+    of_forward, *_ = returned
+    assert [v.shape for v in of_forward if v.dtype is torch.float64 and v.ndim] == [(2,)]
+
+
 class ChangesLater(nn.Module):
     """Changes in place what was read: an activation, and a gradient by a hook."""
 

@@ -353,6 +353,10 @@ class FastPaths(Protocol):
         """The statistic of one tensor in numbers of Python; None where that takes no less time."""
         ...
 
+    def measure_shape(self, shape: Sequence[int]) -> Numbers:
+        """The statistic of all tensors of a shape in numbers of Python, whatever they hold."""
+        ...
+
     def of_elements(self, elements: Elements) -> State:
         """The statistic of one tensor on a GPU of what one pass told, which serves others, too."""
         ...

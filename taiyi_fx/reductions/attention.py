@@ -160,23 +160,31 @@ def _of_block(scores: Scores, block: Block) -> _Found:
     every = torch.arange(block.keys, device=weights.device, dtype=weights.dtype)
     positions, ahead = _positions(scores, block, allowed)
     distance = positions - (weights @ every) / mass
-    seen = None if allowed is None else allowed.sum(-1).to(entropy.dtype)
+    seen = _allowed(scores, block, allowed)
+    share = None if seen is None else seen.to(entropy.dtype)
     of_all = (
         entropy,
-        _normalized(entropy, block.keys, seen),
+        _normalized(entropy, block.keys, share),
         weights[..., 0] / mass,
         distance,
         _of_later(scores, block, weights) / mass,
-        torch.ones_like(entropy) if seen is None else (seen / scores.keys).expand_as(entropy),
+        torch.ones_like(entropy) if share is None else (share / scores.keys).expand_as(entropy),
         torch.ones_like(entropy),
     )
     columns = torch.stack(of_all)
-    if allowed is not None:
-        columns = torch.where(allowed.any(-1), columns, 0)
+    if seen is not None:
+        columns = torch.where(seen > 0, columns, 0)
     samples = tuple(range(1, columns.ndim - 2))
     columns = columns.double()
     largest = top.double().amax((*range(top.ndim - 3), -2, -1))
     return _Found(largest, columns.sum(samples) if samples else columns, ahead)
+
+
+def _allowed(scores: Scores, block: Block, allowed: Tensor | None) -> Tensor | None:
+    """The number of keys that each query may see; None if all."""
+    if scores.is_causal:
+        return (block.rows + scores.shift + 1).clamp(0, block.keys)
+    return None if allowed is None else allowed.sum(-1)
 
 
 def _normalized(entropy: Tensor, keys: int, seen: Tensor | None) -> Tensor:

@@ -190,7 +190,11 @@ class Count:
 
     def measure_scalar(self, x: Tensor) -> Numbers | None:
         """The same as a number of Python: on a device it would be filled in by a kernel."""
-        return (x.numel(),) if x.is_cpu or x.is_cuda else None
+        return self.measure_shape(x.shape) if x.is_cpu or x.is_cuda else None
+
+    def measure_shape(self, shape: Sequence[int]) -> Numbers:
+        """The same of all tensors of a shape, which compiled code need not return."""
+        return (math.prod(shape),)
 
     def measure_many(self, tensors: Sequence[Tensor]) -> States:
         """The same of each of several tensors."""

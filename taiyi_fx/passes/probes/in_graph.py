@@ -27,7 +27,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.torch_version import TorchVersion
 
-from taiyi_fx.passes.ir import State, has_fixed_shape
+from taiyi_fx.passes.ir import State, fast_path, has_fixed_shape
 from taiyi_fx.passes.probes.accumulate import SlotGroup, like_part_of, part_of
 from taiyi_fx.passes.probes.compiling import for_compiled_code, one_operation
 from taiyi_fx.passes.probes.eager_taps import WithInput
@@ -349,6 +349,11 @@ def _states(
             with _without_values(x), for_compiled_code(are_merged=trace.is_within):
                 part = x if type(x) is Tensor else part_of(x, reduction, slots)
                 if part is None:  # other ranks have the same
+                    continue
+                of_shape = None if trace.is_within else fast_path(reduction, "measure_shape")
+                if of_shape is not None and not is_left_open(part):
+                    trace.numbers[entry], trace.kinds[entry] = of_shape(part.shape), ()
+                    states[entry] = ()
                     continue
                 if of_call is not None:
                     measured = reduction.measure_call(*of_call)

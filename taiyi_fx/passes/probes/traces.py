@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from taiyi_fx.passes.ir import State
+from taiyi_fx.passes.ir import Numbers, State
 from taiyi_fx.passes.probes.accumulate import CLOCK, SlotGroup, fail, note_reason
 from taiyi_fx.passes.probes.held import NOT_REACHED, Held
 from taiyi_fx.passes.probes.measured import Alike, Measured
@@ -112,6 +112,7 @@ class Trace:
         is_within: True if the code around the model is compiled with it.
         key: Its name in compiled code.
         kinds: The kinds of each state, once it was measured.
+        numbers: The states that follow from shapes, which it need not return.
         refused: The errors of reductions that cannot be measured in it.
         notes: The reasons why readers may get nothing.
         within: The readers in activation checkpoints, those that read at once together.
@@ -133,6 +134,7 @@ class Trace:
     is_within: bool
     key: str = field(default_factory=lambda: f"trace{next(_KEYS)}")
     kinds: dict[Entry, tuple[Kind, ...]] = field(default_factory=dict)
+    numbers: dict[Entry, Numbers] = field(default_factory=dict)
     refused: dict[Entry, Exception] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
     within: dict[tuple[str, ...], None] = field(default_factory=dict)
@@ -273,13 +275,13 @@ class Trace:
         self.has_run = True
         if parts is None:
             if self._of_values is None or self._of_values[0] is not self.values:
-                self._of_values = self.values, _Arrangement.of(self.values)
+                self._of_values = self.values, _Arrangement.of(self.values, self.numbers)
             self._fold(self._of_values[1], left or [])
         elif self.is_within:  # the graph ended before the forward did
             self.refused |= {entry: RuntimeError(_BROKEN) for entry in self.kinds}
         else:
             left, rooms = self.arranged(parts)
-            self._fold(_Arrangement.of(rooms), left)
+            self._fold(_Arrangement.of(rooms, self.numbers), left)
         for entry, error in self.refused.items():
             fail(entry.slots, error)
         for entry in self.lost:
@@ -321,11 +323,13 @@ class Trace:
         if known is None or known.known != len(self.reached):
             rooms = ((entry, self.rooms[entry]) for entry in self.reached)
             of_index = {e: room._replace(tensor=0) for e, room in rooms if room.tensor == index}
-            known = self._of_carriers[index] = _Arrangement.of(of_index, len(self.reached))
+            known = _Arrangement.of(of_index, self.numbers, len(self.reached))
+            self._of_carriers[index] = known
         return known
 
     def _fold(self, arrangement: _Arrangement, tensors: Sequence[Tensor]) -> None:
         vectors = [Vector(x) for x in tensors]
+        self.held.measured += arrangement.of_numbers
         for alike, tensor, columns in arrangement.together:
             states = tuple(vectors[tensor].column(dtype, at) for dtype, at in columns)
             self.held.measured.append(Measured(alike, states))
@@ -344,38 +348,53 @@ class _Arrangement(NamedTuple):
     """The order in which to unpack states: those of one reduction at once.
 
     Attributes:
+        of_numbers: The states that follow from shapes.
         together: For each reduction, the vector, and the indices of each part's numbers.
         alone: All other states.
         slots: The slots of all, in their order.
         known: The number of states that it was made for.
     """
 
+    of_numbers: list[Measured]
     together: list[tuple[Alike, int, list[tuple[torch.dtype, list[int]]]]]
     alone: dict[Entry, Room]
     slots: list[Slot]
     known: int
 
     @classmethod
-    def of(cls, rooms: Mapping[Entry, Room], known: int = 0) -> _Arrangement:
-        """The arrangement of states with these positions."""
+    def of(
+        cls, rooms: Mapping[Entry, Room], numbers: Mapping[Entry, Numbers], known: int = 0
+    ) -> _Arrangement:
+        """The arrangement of states with these positions, or that follow from shapes."""
+        of_shapes: dict[Any, list[Entry]] = {}
         found: dict[Any, list[tuple[Entry, int]]] = {}
         alone: dict[Entry, Room] = {}
         for entry, room in rooms.items():
+            reduction = READERS[entry.reader].groups[entry.group][0]
             is_scalar = not any(shape or dtype.is_complex for shape, dtype in room.kinds)
-            if room.start is None or not is_scalar:
+            if entry in numbers:
+                of_shapes.setdefault(reduction, []).append(entry)
+            elif room.start is None or not is_scalar:
                 alone[entry] = room
             else:
-                reduction = READERS[entry.reader].groups[entry.group][0]
                 key = reduction, room.tensor, room.kinds
                 found.setdefault(key, []).append((entry, room.start))
+        of_numbers = [
+            Measured(_alike(reduction, some), tuple(zip(*(numbers[e] for e in some), strict=True)))
+            for reduction, some in of_shapes.items()
+        ]
         together: list[tuple[Alike, int, list[tuple[torch.dtype, list[int]]]]] = []
         for (reduction, tensor, kinds), some in found.items():
-            alike = Alike(reduction, [], [entry.slots for entry, _ in some], [None] * len(some))
             columns = [
                 (dtype, [start + i for _, start in some]) for i, (_, dtype) in enumerate(kinds)
             ]
-            together.append((alike, tensor, columns))
-        return cls(together, alone, [slot for entry in rooms for slot in entry.slots], known)
+            together.append((_alike(reduction, [entry for entry, _ in some]), tensor, columns))
+        slots = [slot for entry in rooms for slot in entry.slots]
+        return cls(of_numbers, together, alone, slots, known)
+
+
+def _alike(reduction: Any, entries: Sequence[Entry]) -> Alike:
+    return Alike(reduction, [], [entry.slots for entry in entries], [None] * len(entries))
 
 
 def _order(slots: Iterable[Slot]) -> None:
