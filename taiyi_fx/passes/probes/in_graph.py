@@ -252,14 +252,14 @@ class _Box:
         return issued
 
     def gradient(self, like: Tensor, index: int) -> Tensor:
-        """The gradient of a carrier: a count of backwards, then each state in its room."""
+        """The gradient of a carrier: a count of backwards where needed, each state in its room."""
         size, device = self.trace.carriers[index]
         rooms = [(e, r) for e, r in self.trace.rooms.items() if r.tensor == index]
-        states: list[State] = [(like.new_ones(()),)]
+        states: list[State] = [(like.new_ones(()),)] * self.trace.counts
         for entry, room in rooms:  # in their order
             none = (like.new_zeros(size_of(room.kinds)),)
             states.append(self.states.get(entry, none))
-        taken = 1 + sum(size_of(room.kinds) for _, room in rooms)
+        taken = self.trace.counts + sum(size_of(room.kinds) for _, room in rooms)
         return pack([*states, (like.new_zeros(size - taken),)], device)
 
 

@@ -5,12 +5,13 @@ the gradient of one extra input, the carrier. Nothing is written in place, and t
 this adds to the code is that the carrier is still a tensor of its kind.
 
 The carrier is a tensor of zeros that no computation needs. Its gradient, which the graph's backward
-makes as it makes that of any input, is the vector of statistics: ``[1, state, state, ...]``. Each
+makes as it makes that of any input, is the vector of statistics: ``[state, state, ...]``. Each
 state has its room, given once while the compiler traces, so the order in which gradients come does
-not matter. The first number is a count: it is 1 after one backward, and another number where
-autograd has added up the gradients of several calls, which cannot be separated again. A hook on the
-carrier keeps the gradient until a slot is read; then all scalars of one reduction are taken out of
-the vector at once (`_Arrangement`) and wait as vectors, like the statistics of `held`.
+not matter. Where forwards share a carrier, as those of code that is compiled around the model, the
+first number is a count: it is 1 after one backward, and another number where autograd has added up
+the gradients of several calls, which cannot be separated again. A hook on the carrier keeps the
+gradient until a slot is read; then all scalars of one reduction are taken out of the vector at once
+(`_Arrangement`) and wait as vectors, like the statistics of `held`.
 """
 
 from __future__ import annotations
@@ -157,6 +158,11 @@ class Trace:
         self._of_carriers: dict[int, _Arrangement] = {}
         self._of_values: tuple[dict[Entry, Room], _Arrangement] | None = None
 
+    @property
+    def counts(self) -> int:
+        """The number of counts that a carrier's gradient begins with."""
+        return int(self.is_within)
+
     def refuse(self, entry: Entry, error: Exception) -> None:
         """Records why a reduction cannot be measured in this graph."""
         self.refused[entry] = without_frames(error)
@@ -223,8 +229,8 @@ class Trace:
         return self.add_carrier(device, numbers)
 
     def add_carrier(self, device: torch.device, numbers: int) -> int:
-        """One more carrier: a count, and this many numbers after it."""
-        self.carriers.append((1 + numbers, device))
+        """One more carrier for this many numbers, behind a count if there is one."""
+        self.carriers.append((self.counts + numbers, device))
         self.arrived.append([])
         return len(self.carriers) - 1
 
@@ -232,9 +238,10 @@ class Trace:
         """Assigns a state of a gradient its position, in a carrier with room or in a new one."""
         kinds = self.kinds[entry]
         numbers, device = self.carriers[index]
-        start = 1 + sum(size_of(r.kinds) for r in self.rooms.values() if r.tensor == index)
+        taken = sum(size_of(r.kinds) for r in self.rooms.values() if r.tensor == index)
+        start = self.counts + taken
         if start + size_of(kinds) > numbers:
-            index, start = self.add_carrier(device, size_of(kinds)), 1
+            index, start = self.add_carrier(device, size_of(kinds)), self.counts
         self.rooms[entry] = Room(index, start, kinds)
 
     def new_carriers(self) -> dict[str, Tensor]:

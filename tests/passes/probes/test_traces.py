@@ -1,5 +1,6 @@
 """What compiled code brings: how the numbers of one graph lie."""
 
+import pytest
 import torch
 
 from taiyi_fx.passes.probes.held import Held
@@ -11,9 +12,9 @@ from tests.passes.probes.given import group_of, slot_of
 CPU = torch.device("cpu")
 
 
-def begun(*reductions):
+def begun(*reductions, is_within=False):
     """A trace with one reader of each reduction, whose state's kind is known."""
-    trace = Trace(Held(), False)
+    trace = Trace(Held(), is_within)
     slots = [slot_of(reduction=reduction) for reduction in reductions]
     readers = [Reader((group_of(slot),)) for slot in slots]
     for reader, slot in zip(readers, slots, strict=True):
@@ -49,8 +50,9 @@ def test_two_forwards_are_merged_where_they_lie():
     assert slots[0].state[0] == 5
 
 
-def test_the_gradient_of_a_carrier_is_unpacked_by_its_rooms():
-    trace, readers, slots = begun(Norm(), Norm())
+@pytest.mark.parametrize("counts", [[], [1.0]])
+def test_the_gradient_of_a_carrier_is_unpacked_by_its_rooms(counts):
+    trace, readers, slots = begun(Norm(), Norm(), is_within=bool(counts))
     index = trace.carrier_at(CPU, 2)
     assert trace.carrier_at(CPU, 9) == index  # there is one on that device
     for reader in readers:
@@ -58,8 +60,9 @@ def test_the_gradient_of_a_carrier_is_unpacked_by_its_rooms():
         trace.give_room(entry, index)
         trace.reached[entry] = None
     carrier = trace.new_carrier(index)
-    assert carrier.shape == (3,)
-    carrier.backward(torch.tensor([1.0, 3.0, 4.0], dtype=torch.float64))
+    gradient = torch.tensor([*counts, 3.0, 4.0], dtype=torch.float64)
+    assert carrier.shape == gradient.shape
+    carrier.backward(gradient)
     trace.unpack_gradients()
     trace.held.settle()
     assert [slot.state[0].item() for slot in slots] == [3, 4]
@@ -71,7 +74,7 @@ def test_what_finds_no_room_has_a_carrier_of_its_own():
     for reader in readers:
         trace.give_room(reader.entries()[0], index)
     assert [room.tensor for room in trace.rooms.values()] == [0, 1]
-    assert trace.carriers == [(2, CPU), (2, CPU)]
+    assert trace.carriers == [(1, CPU), (1, CPU)]
 
 
 def test_gradients_have_the_order_in_which_they_came_whatever_carrier_they_came_by():
@@ -84,7 +87,7 @@ def test_gradients_have_the_order_in_which_they_came_whatever_carrier_they_came_
     came = entries[1], entries[2], entries[0]
     trace.reached.update(dict.fromkeys(came))
     for carrier in trace.new_carriers().values():
-        carrier.backward(torch.tensor([1.0, 3.0], dtype=torch.float64))
+        carrier.backward(torch.tensor([3.0], dtype=torch.float64))
     trace.unpack_gradients()
     assert sorted(slots, key=lambda slot: slot.order) == [slots[1], slots[2], slots[0]]
 
