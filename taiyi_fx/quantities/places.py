@@ -150,6 +150,11 @@ class Place:
         """A copy of the tensor itself."""
         return self.reduce(reductions.Raw)
 
+    @property
+    def sample(self) -> Source:
+        """The same; of evenly spaced rows where ``max_elements`` bounds it."""
+        return self.reduce(reductions.Sample)
+
 
 @dataclass(frozen=True)
 class Pair:

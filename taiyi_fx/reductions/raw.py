@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -74,3 +75,23 @@ class Raw:
             return x
         rows = self.max_elements // x[0].numel()
         return x[:rows] if rows else x.reshape(-1)[: self.max_elements]
+
+
+@dataclass(frozen=True)
+class Sample(Raw):
+    """The same of rows that are evenly spaced, where not all are kept.
+
+    Of a parameter: its first rows may be dead units, or words that never come.
+
+    Attributes:
+        max_elements: Keep only as many rows as hold at most this many elements (elements,
+            flattened, where a single row holds more). ``None``: everything.
+    """
+
+    def _bounded(self, x: Tensor) -> Tensor:
+        if self.max_elements is None or x.numel() <= self.max_elements:
+            return x
+        rows = self.max_elements // x[0].numel()
+        if not rows:
+            x, rows = x.reshape(-1), self.max_elements
+        return x[:: math.ceil(len(x) / rows)]

@@ -56,6 +56,7 @@ FACTS = {
     "SecondMoment.weight": ("parameter", "", ""),
     "SecondMoment.bias": ("parameter", "", ""),
     "ParameterGradNorm.bias": ("backward", "", ""),
+    "ParameterNorm.token": ("parameter", "lasting", ""),
     "WeightSpectralNorm": ("parameter", "lasting", ""),
     "WeightStableRank": ("parameter", "lasting", "dimensions"),
     "AttentionEntropy": ("forward", "lasting", "nats"),
@@ -72,6 +73,7 @@ FACTS = {
     "UpdateRatio.token": ("backward", "step_size", "ratio"),
     "LearningRate.group1": ("parameter", "", "rate"),
     "loss": ("", "", ""),
+    "kl_loss": ("", "", ""),
     "loss_d": ("", "", ""),
     "loss_g": ("", "", ""),
 }

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from taiyi_fx.reductions import Raw, Sign
+from taiyi_fx.reductions import Raw, Sample, Sign
 
 
 @pytest.mark.parametrize(("bound", "shape"), [(None, (5, 3)), (7, (2, 3)), (15, (5, 3)), (2, (2,))])
@@ -12,6 +12,21 @@ def test_a_bound_keeps_the_leading_rows_that_fit(bound, shape):
     (kept,) = Raw(max_elements=bound).measure(x)
     assert kept.shape == shape
     assert torch.equal(kept.reshape(-1), x.reshape(-1)[: kept.numel()])
+
+
+@pytest.mark.parametrize(
+    ("bound", "kept"),
+    [(None, [0, 1, 2, 3, 4]), (7, [0, 3]), (9, [0, 2, 4]), (15, [0, 1, 2, 3, 4])],
+)
+def test_rows_of_a_sample_are_evenly_spaced(bound, kept):
+    x = torch.randn(5, 3)
+    (found,) = Sample(max_elements=bound).measure(x)
+    assert torch.equal(found, x[kept])
+
+
+def test_of_rows_that_do_not_fit_a_sample_has_evenly_spaced_elements():
+    (found,) = Sample(max_elements=2).measure(torch.arange(12.0).reshape(2, 6))
+    assert found.tolist() == [0, 6]
 
 
 def test_rows_of_other_shapes_are_joined_flattened():

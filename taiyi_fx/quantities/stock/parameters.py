@@ -67,8 +67,8 @@ def parameter_grad_rms(norm: Tensor, n: Tensor) -> Tensor:
     "ParameterGradCorrelation",
     unit="cosine",
     accuracy="1e-5 absolute",
-    g=parameter_grad.raw,
-    before=previous(parameter_grad.raw),
+    g=parameter_grad.sample,
+    before=previous(parameter_grad.sample),
 )
 def parameter_grad_correlation(g: Tensor, before: Tensor | None) -> Tensor:
     """Cosine of each parameter's gradient with that of the previous due step, in [-1, 1].
@@ -85,7 +85,7 @@ def parameter_grad_correlation(g: Tensor, before: Tensor | None) -> Tensor:
 
 
 @quantity(
-    "ParameterGradActivationRate", unit="share", accuracy="exact counts", g=parameter_grad.raw
+    "ParameterGradActivationRate", unit="share", accuracy="exact counts", g=parameter_grad.sample
 )
 def parameter_grad_activation_rate(g: Tensor, *, eps: float = 0.0) -> Tensor:
     """Share of a parameter's output units (its axis 0) that got a gradient.
@@ -105,7 +105,7 @@ def parameter_grad_activation_rate(g: Tensor, *, eps: float = 0.0) -> Tensor:
     unit="share",
     accuracy="exact counts",
     health="share_of_trouble",
-    g=parameter_grad.raw,
+    g=parameter_grad.sample,
 )
 def parameter_grad_death_rate(g: Tensor, *, eps: float = 0.0) -> Tensor:
     """Share of a parameter's output units (its axis 0) that got no gradient.
@@ -118,8 +118,8 @@ def parameter_grad_death_rate(g: Tensor, *, eps: float = 0.0) -> Tensor:
 @quantity(
     "ParameterUpdateNorm",
     accuracy="1e-5 beside the rounding of the parameters themselves",
-    now=parameter.raw,
-    before=previous(parameter.raw),
+    now=parameter.sample,
+    before=previous(parameter.sample),
 )
 def parameter_update_norm(now: Tensor, before: Tensor | None) -> Tensor:
     """Euclidean norm of how far each parameter moved since the previous due step.
@@ -134,8 +134,8 @@ def parameter_update_norm(now: Tensor, before: Tensor | None) -> Tensor:
 @quantity(
     "ParameterUpdateRMS",
     accuracy="1e-5 beside the rounding of the parameters themselves",
-    now=parameter.raw,
-    before=previous(parameter.raw),
+    now=parameter.sample,
+    before=previous(parameter.sample),
 )
 def parameter_update_rms(now: Tensor, before: Tensor | None) -> Tensor:
     """Root mean square of how far each parameter moved since the previous due step.
@@ -149,9 +149,9 @@ def parameter_update_rms(now: Tensor, before: Tensor | None) -> Tensor:
     "ParameterUpdateCorrelation",
     unit="cosine",
     accuracy="1e-5 absolute, beside the rounding of the parameters themselves",
-    now=parameter.raw,
-    before=previous(parameter.raw),
-    earlier=previous(previous(parameter.raw)),
+    now=parameter.sample,
+    before=previous(parameter.sample),
+    earlier=previous(previous(parameter.sample)),
 )
 def parameter_update_correlation(
     now: Tensor, before: Tensor | None, earlier: Tensor | None
@@ -172,8 +172,8 @@ def parameter_update_correlation(
     unit="ratio",
     accuracy="1e-5 beside the rounding of the parameters themselves",
     health="step_size",
-    now=parameter.raw,
-    before=previous(parameter.raw),
+    now=parameter.sample,
+    before=previous(parameter.sample),
 )
 def update_ratio(now: Tensor, before: Tensor | None) -> Defined:
     """Size of each parameter's step since the previous due step, relative to its own size.

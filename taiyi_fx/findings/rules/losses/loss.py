@@ -113,7 +113,7 @@ def divergence(evidence: Evidence) -> Iterator[Finding]:
         bound = _RISE * max(start, low)
         if last.min() <= bound or last.min() - start < 6 * _noise(loss.values):
             continue
-        if is_of_players(loss, evidence):
+        if is_of_players(loss, evidence) or _is_part(loss, evidence):
             continue
         i = int(np.flatnonzero(values <= bound)[-1]) + 1
         step = int(loss.steps[i])
@@ -152,6 +152,7 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         is_worse = has_learnt and scores[i] > _CLEAR and loss.values[i] > _ABOVE * untrained
         is_wild = lasts or is_huge or (is_worse and not is_latest)
         is_wild = is_wild and is_seen and not is_of_players(loss, evidence)
+        is_wild = is_wild and not _is_part(loss, evidence)
         severity = "warning" if is_wild else "note"
         yield SPIKE.at(loss, i, text, f"near {medians[i]:.3g}", module="", severity=severity)
 
@@ -305,6 +306,26 @@ def is_of_players(loss: Watched, evidence: Evidence) -> bool:
     """
     names = {one.quantity.lower() for one in evidence.losses}
     return len(names) > 1 and "loss" not in names
+
+
+def _is_part(loss: Watched, evidence: Evidence) -> bool:
+    """True for a loss beside a larger one that does not rise: a part of it, or a small penalty.
+
+    As the divergence of a code from its prior, which rises from nothing as a model begins to use
+    the code.
+    """
+    first, last = _ends_of(loss)
+    for whole in evidence.losses:
+        if whole is not loss:
+            begun, ended = _ends_of(whole)
+            if begun >= ended >= last and begun >= first:
+                return True
+    return False
+
+
+def _ends_of(loss: Watched) -> tuple[float, float]:
+    """The value with which a loss begins, and the one that it has at last."""
+    return median(loss.values[:3]), median(loss.values[-max(3, len(loss.values) // 10) :])
 
 
 def is_game(evidence: Evidence) -> bool:

@@ -212,7 +212,9 @@ def _other_parameters(evidence: Evidence, out: Collection[str]) -> Iterator[Find
     pulled = {(s.module, parameter_of(s)): s for s in evidence.of_each("ParameterGradNorm")}
     steps = [*evidence.of_each("UpdateRatio")]
     at_work = {s.module for s in steps if s.values.any()} & evidence.groups.keys()
-    for s in steps:
+    # Of what is zero, as tokens and positions often begin, a step has no ratio.
+    zero = [s for s in evidence.of_each("ParameterNorm") if not s.values.any()]
+    for s in (*zero, *steps):
         gradient = pulled.get((s.module, parameter_of(s)))
         if "weight" in s.quantity or gradient is None or s.module in (*out, *at_work):
             continue

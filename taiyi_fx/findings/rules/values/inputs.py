@@ -14,7 +14,7 @@ from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
-_LARGE, _SMALL = 100.0, 1e-3
+_LARGE, _SMALL = 100.0, 2.5e-3
 _TIMES = 30.0
 _RARE = 0.2
 """The share of batches that are so large; of more, the median is none."""

@@ -139,9 +139,12 @@ def _varies_elsewhere(one: Watched, group: list[Watched]) -> bool:
 
 
 def _features(module: str, evidence: Evidence) -> float:
-    """The number of a module's output features: its own; by its bias; else 1 of a vector."""
+    """The number of a module's outputs: its own; by its bias; else 1 of a vector."""
     module = module.partition("@")[0]  # a later call of it has the parameters of the first
     own = evidence.attributes.get(module)
+    channels = None if own is None else own.numbers.get("out_channels")
+    if isinstance(channels, int):
+        return float(channels)
     if own is not None and own.features[1]:
         return float(own.features[1])
     parts = (evidence.by_module(q) for q in ("ParameterNorm.bias", "ParameterRMS.bias"))

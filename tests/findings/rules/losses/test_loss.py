@@ -230,3 +230,21 @@ def test_the_losses_of_players_may_rise(names, is_told):
     known = evidence({("", name): rises for name in names})
     assert bool([*divergence(known)]) == is_told
     assert ("warning" in [one.severity for one in spikes(known)]) == is_told
+
+
+@pytest.mark.parametrize(
+    ("total", "is_told"),
+    [
+        (np.linspace(40, 20, 100), False),
+        (np.linspace(40, 80, 100), True),
+        (np.linspace(0.02, 0.01, 100), True),
+    ],
+    ids=["falls", "rises", "is smaller"],
+)
+def test_a_part_of_a_loss_that_falls_may_rise(total, is_told):
+    """As the divergence of a VAE's code from its prior, which begins at nothing."""
+    rises = np.where(np.arange(100) < 40, 0.8, 3.0) + NOISE
+    known = evidence({("", "loss"): total, ("", "kl_loss"): rises})
+    assert ("kl_loss" in [one.quantity for one in divergence(known)]) == is_told
+    told = [one.severity for one in spikes(known) if one.quantity == "kl_loss"]
+    assert ("warning" in told) == is_told

@@ -131,6 +131,16 @@ def test_a_parameter_that_is_no_weight_and_never_changes_is_named(change, count)
     assert all("the parameter 'token' never changes" in one.text for one in found)
 
 
+@pytest.mark.parametrize(("size", "count"), [(0.0, 1), (1e-3, 0)])
+def test_so_is_one_that_stays_zero_of_which_no_step_has_a_ratio(size, count):
+    numbers = {("a", "WeightNorm"): 1 + np.arange(40) / 1000, ("a", "WeightGradNorm"): 1.0}
+    numbers[("", "ParameterGradNorm.token")] = 1.0
+    numbers[("", "ParameterNorm.token")] = size
+    found = [*no_update(evidence(numbers))]
+    assert len(found) == count
+    assert all("the parameter 'token' never changes" in one.text for one in found)
+
+
 def test_weights_that_stay_for_most_of_the_steps_are_told_where_numbers_are_rare():
     steps = np.append(np.arange(20), [20, 40, 60, 80, 100])
     values = np.append(MOVES[:20], np.full(5, 2.0))

@@ -9,7 +9,14 @@ from tests.findings.given import evidence
 
 @pytest.mark.parametrize(
     ("size", "severity"),
-    [(300.0, "warning"), (5e-4, "warning"), (1e4, "alert"), (1e-6, "alert"), (0.0, "alert")],
+    [
+        (300.0, "warning"),
+        (5e-4, "warning"),
+        (2e-3, "warning"),
+        (1e4, "alert"),
+        (1e-6, "alert"),
+        (0.0, "alert"),
+    ],
 )
 def test_data_of_a_wild_scale_are_a_finding(size, severity):
     numbers = {("a", "InputRMS"): size, ("b", "InputRMS"): 1.0}

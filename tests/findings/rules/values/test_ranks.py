@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.findings.facts.attributes import attributes_of
 from taiyi_fx.findings.rules.values.ranks import rank_collapses
 from tests.findings.given import evidence
 
@@ -49,6 +50,15 @@ def test_one_of_few_features_has_no_more_directions():
     assert [*rank_collapses(evidence(numbers))] == []
     numbers |= {("3@1", "ParticipationRatio"): 1.0}  # nor has a later call of it
     assert [*rank_collapses(evidence(numbers))] == []
+
+
+@pytest.mark.parametrize(("channels", "count"), [(1, 0), (8, 1)])
+def test_a_convolution_has_the_directions_of_its_output(channels, count):
+    """A transposed one has them on the second axis of its weight."""
+    numbers = {(f"{i}", "ParticipationRatio"): 6.0 for i in range(4)}
+    known = evidence({**numbers, ("3", "ParticipationRatio"): 1.0})
+    layers = {"3": nn.ConvTranspose2d(16, channels, 3, bias=False)}
+    assert len([*rank_collapses(replace(known, attributes=attributes_of(layers)))]) == count
 
 
 def test_an_output_that_is_the_same_for_all_rows_is_named_first():
