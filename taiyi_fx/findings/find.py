@@ -44,7 +44,7 @@ from taiyi_fx.findings.rules.losses.loss import divergence, plateau, spikes, squ
 from taiyi_fx.findings.rules.losses.mixed_axes import broadcasts, torn_views
 from taiyi_fx.findings.rules.losses.odd_losses import odd_losses
 from taiyi_fx.findings.rules.losses.runs_of_batches import sorted_batches
-from taiyi_fx.findings.rules.losses.sequences import copied_targets, first_places
+from taiyi_fx.findings.rules.losses.sequences import copied_targets, first_places, shifted_targets
 from taiyi_fx.findings.rules.losses.shifts import shifts
 from taiyi_fx.findings.rules.losses.softmax_axes import normalised_samples, softmax_axes
 from taiyi_fx.findings.rules.losses.trivial import trivial_losses
@@ -149,6 +149,7 @@ RULES: tuple[Rule, ...] = (
     own_pairs,
     dropped_outputs,
     copied_targets,
+    shifted_targets,
     first_places,
     batch_axes,
     untrained_backbones,

@@ -6,7 +6,7 @@ Where samples lie on an axis, it leads to the mean of the loss; see `followed_ax
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from taiyi_fx.findings.facts.autograd import (
@@ -50,6 +50,8 @@ _INSERTING = VIEWS.union(
 _TABLE = "Embedding"
 _LEAF = "torch::autograd::AccumulateGrad"
 _FEW = 4
+_USUAL, _UNUSUAL = (0, 1), (2, 3)
+"""Places between a token and its target: the same or the next one; and one shift too many."""
 """Samples below which equal sizes are no sign."""
 _FAR = 30
 
@@ -99,6 +101,8 @@ class LossGraph(NamedTuple):
         softmaxes: Softmaxes over the wrong axis.
         broadcasts: Operands whose samples are combined with all samples of the other.
         copied: The module that is given what the loss has for targets; empty if there is none.
+        shifted: The module that is given them some other places later, and how many: none or one
+            is usual. None if there is none.
         views: Views that exchange two sizes, and so mix the entries of both axes.
         logits: What its cross entropy is given; None where there is none, or several.
         is_made_anew: True for a loss that is made of one number, which nothing was computed to.
@@ -122,6 +126,7 @@ class LossGraph(NamedTuple):
     softmaxes: tuple[OddSoftmax, ...] = ()
     broadcasts: tuple[MistakenAxes, ...] = ()
     copied: str = ""
+    shifted: tuple[str, int] | None = None
     views: tuple[MistakenAxes, ...] = ()
     logits: Logits | None = None
     is_made_anew: bool = False
@@ -156,7 +161,7 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         tuple(
             MistakenAxes(owner_before(x, parameters), shape_of(x), to) for x, to in _broadcast(uses)
         ),
-        _copied(uses, parameters),
+        *_copied(uses, parameters),
         tuple(
             MistakenAxes(owner_before(x, parameters), *shapes) for x, *shapes in torn_views(uses)
         ),
@@ -204,30 +209,62 @@ def _is_made_anew(loss: Any, uses: Uses, parameters: Mapping[int, str]) -> bool:
     return len(leaves) == 1 and leaves[0].numel() == 1 and id(leaves[0]) not in parameters
 
 
-def _copied(uses: Uses, parameters: Mapping[int, str]) -> str:
-    """The embedding whose indices are the targets of the loss, one for one.
+def _copied(uses: Uses, parameters: Mapping[int, str]) -> tuple[str, tuple[str, int] | None]:
+    """The embedding whose indices are the targets of the loss, one for one or some places later.
 
-    Empty where another embedding of as many is given others, as that of a decoder is, and after a
+    None where another embedding of as many is given others, as that of a decoder is, and after a
     backward, which frees what autograd has saved.
     """
     losses = [x for x in uses.nodes if name_of(x) in OF_LOGARITHMS]
     tables = [x for x in uses.nodes if name_of(x) == _TABLE]
     if len(losses) != 1 or not tables or not is_at_hand(losses[0], "target"):
-        return ""
+        return "", None
     if not all(is_at_hand(x, "indices") for x in tables):
-        return ""
+        return "", None
     try:
         targets = losses[0]._saved_target.flatten()
-        given = [(x, x._saved_indices.flatten()) for x in tables]
+        given = [(x, x._saved_indices) for x in tables]
     except RuntimeError:
-        return ""
+        return "", None
+    same = _same(targets, [(x, ids.flatten()) for x, ids in given])
+    if same is not None:
+        return owner_before(same, parameters), None
+    shifts = [(x, by) for x, ids in given if ids.ndim == 2 for by in _shifts(targets, ids)]
+    if len(shifts) != 1 or shifts[0][1] in _USUAL:
+        return "", None
+    ((table, by),) = shifts
+    return "", (owner_before(table, parameters), by)
+
+
+def _same(targets: Any, given: Sequence[tuple[Any, Any]]) -> Any:
     alike = [(x, indices) for x, indices in given if indices.shape == targets.shape]
     is_target = targets >= 0  # others are left out of the loss
     varies = len(targets) >= _FEW and bool((targets != targets[0]).any())
     # Those that count up are pairs of a batch, as long as the texts that have as many places.
     varies = varies and not bool((targets.diff() == 1).all())
     same = [bool(((indices == targets) | ~is_target).all()) for _, indices in alike]
-    return owner_before(alike[0][0], parameters) if alike and all(same) and varies else ""
+    return alike[0][0] if alike and all(same) and varies else None
+
+
+def _shifts(targets: Any, indices: Any) -> list[int]:
+    """The numbers of places after which the indices of sequences are the targets.
+
+    Several where all that comes is alike.
+    """
+    samples, _ = indices.shape
+    length = len(targets) // max(1, samples)
+    if length < 2 * _FEW or samples * length != len(targets):
+        return []
+    of_places = targets.view(samples, length)
+    return [by for by in (*_USUAL, *_UNUSUAL) if _are_later(of_places, indices, by)]
+
+
+def _are_later(targets: Any, indices: Any, by: int) -> bool:
+    """True if the targets are the indices so many places later, as far as there are both."""
+    count = min(targets.shape[1], indices.shape[1] - by)
+    there, here = targets[:, :count], indices[:, by : by + count]
+    is_target = there >= 0  # others are left out of the loss
+    return count >= _FEW and bool(((there == here) | ~is_target).all() and is_target.any())
 
 
 def _is_odd(uses: Uses, node: Any) -> bool:

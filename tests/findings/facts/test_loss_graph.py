@@ -197,6 +197,27 @@ def test_targets_that_are_all_one_class_say_nothing():
     assert copied(torch.ones_like(LABELS), torch.ones_like(LABELS)) == ""
 
 
+WORDS = torch.randint(K, (3, 16), generator=torch.Generator().manual_seed(0))
+
+
+def shifted(by, *others):
+    """The embedding whose indices are the targets of a model, some places later, and how many."""
+    tables = nn.ModuleDict({f"t{i}": nn.Embedding(K, 6) for i in range(1 + len(others))})
+    x = sum(table(ids) for table, ids in zip(tables.values(), (WORDS, *others), strict=True))
+    targets = torch.full_like(WORDS, -100)
+    targets[:, : 16 - by] = WORDS[:, by:]
+    loss = F.cross_entropy(nn.Linear(6, K)(x).flatten(0, 1), targets.flatten())
+    return loss_graph_of(loss, owners_of({**tables})).shifted
+
+
+def test_targets_that_are_an_embedding_s_indices_two_places_later_are_shifted():
+    assert [shifted(by) for by in (0, 1, 2, 3)] == [None, None, ("t0", 2), ("t0", 3)]
+
+
+def test_where_another_embedding_is_given_the_token_before_it_is_a_decoder_s():
+    assert shifted(2, WORDS.roll(-1, 1)) is None
+
+
 def test_a_loss_that_is_made_of_a_number_is_made_anew():
     own = owners_of(dict(LINEAR.named_modules()))
     number = torch.tensor(1.0, requires_grad=True)

@@ -31,6 +31,26 @@ def copied_targets(evidence: Evidence) -> Iterator[Finding]:
             yield COPIED_TARGETS.at(loss, 0, text, expected, module="", severity=severity)
 
 
+SHIFTED_TARGETS = Kind(
+    "shifted_targets",
+    "warning",
+    "Shift the labels once: Hugging Face's models do so themselves, and want labels=input_ids",
+)
+_NUMBERS = {2: "two", 3: "three"}
+
+
+def shifted_targets(evidence: Evidence) -> Iterator[Finding]:
+    """Losses whose targets are the tokens after the next one."""
+    for loss, graph in evidence.graphs:
+        if graph.shifted is not None:
+            module, by = graph.shifted
+            text = (
+                f"the targets of {loss.quantity!r} are the indices that {module!r} is given "
+                f"{_NUMBERS[by]} places later: the model learns to skip tokens"
+            )
+            yield SHIFTED_TARGETS.at(loss, 0, text, "the next token", module="")
+
+
 FIRST_PLACE = Kind(
     "first_place",
     "warning",

@@ -19,19 +19,19 @@ class Model(nn.Module):
         return self.head(F.scaled_dot_product_attention(q, k, v, is_causal=self.is_causal))
 
 
-def found_in(is_causal, shift, logs_first=True):
+def found_in(is_causal, shift, logs_first=True, kind="copied_targets"):
     torch.manual_seed(0)
     watched = taiyi_fx.instrument(Model(is_causal=is_causal), "transformer")
     for step in range(10):
-        ids = torch.randint(11, (4, 7))
-        made, targets = watched(ids[:, : 7 - shift]), ids[:, shift:]
+        ids = torch.randint(11, (4, 12))
+        made, targets = watched(ids[:, : 12 - shift]), ids[:, shift:]
         loss = F.cross_entropy(made.flatten(0, 1), targets.flatten())
         if logs_first:
             watched.monitor.log("loss", loss)
         loss.backward()
         watched.monitor.log("loss", loss)
         watched.monitor.track(step)
-    return [one for one in watched.monitor.findings if one.kind == "copied_targets"]
+    return [one for one in watched.monitor.findings if one.kind == kind]
 
 
 @pytest.mark.parametrize(("is_causal", "severity"), [(True, "warning"), (False, "note")])
@@ -62,6 +62,17 @@ def test_pairs_of_a_batch_that_are_as_many_as_places_are_none():
         loss.backward()
         watched.monitor.track(step)
     assert not any(found.kind == "copied_targets" for found in watched.monitor.findings)
+
+
+@pytest.mark.parametrize(("shift", "words"), [(2, "two"), (3, "three")])
+def test_labels_that_are_shifted_twice_are_told(shift, words):
+    (found,) = found_in(True, shift, kind="shifted_targets")
+    assert (found.severity, found.module) == ("warning", "")
+    assert f"'words' is given {words} places later" in found.text
+
+
+def test_labels_that_are_shifted_once_are_not_shifted_twice():
+    assert found_in(True, 1, kind="shifted_targets") == []
 
 
 def test_labels_that_are_shifted_are_none():
