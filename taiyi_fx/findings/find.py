@@ -39,7 +39,7 @@ from taiyi_fx.findings.rules.gradients.gradient_steps import gradient_steps
 from taiyi_fx.findings.rules.gradients.gradients import changed_gradients
 from taiyi_fx.findings.rules.gradients.missing import missing_gradients
 from taiyi_fx.findings.rules.losses.batch_axes import batch_axes
-from taiyi_fx.findings.rules.losses.given import dropped_outputs, own_pairs
+from taiyi_fx.findings.rules.losses.given import dropped_outputs, own_pairs, unreachable_targets
 from taiyi_fx.findings.rules.losses.loss import divergence, plateau, spikes, squashed_twice
 from taiyi_fx.findings.rules.losses.mixed_axes import broadcasts, torn_views
 from taiyi_fx.findings.rules.losses.odd_losses import odd_losses
@@ -148,6 +148,7 @@ RULES: tuple[Rule, ...] = (
     missing_activations,
     own_pairs,
     dropped_outputs,
+    unreachable_targets,
     copied_targets,
     shifted_targets,
     first_places,

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
 from taiyi_fx.findings.facts.autograd import (
     KEEPS,
     TURNS,
     Uses,
     all_before,
+    is_at_hand,
     is_scaled,
     maker_of,
     name_of,
     operands_of,
+    owner_before,
     shape_of,
 )
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
@@ -26,6 +29,65 @@ _WITH_BIAS = ("Addmm", "Convolution")
 _SCALES = KEEPS | {"Mul", "Div"}
 _FEW = 4
 """Rows below which equal sizes are no sign."""
+
+
+_RANGES = {
+    "Relu": (0.0, inf),
+    "Softplus": (0.0, inf),
+    "Sigmoid": (0.0, 1.0),
+    "Softmax": (0.0, 1.0),
+    "Tanh": (-1.0, 1.0),
+    "Gelu": (-0.17, inf),
+    "Silu": (-0.28, inf),
+}
+"""The least and the most that each function returns."""
+_BEYOND, _MARGIN = 0.05, 0.05
+"""The share of targets that lie out of reach on purpose, at most, and how far in deviations."""
+
+
+class OutOfReach(NamedTuple):
+    """Targets of an error that what it compares them with cannot be.
+
+    Attributes:
+        module: The module before the function.
+        function: The name of the function that bounds what is compared.
+        low: The least that the function returns.
+        high: The most.
+        share: The share of targets that lie beyond.
+    """
+
+    module: str
+    function: str
+    low: float
+    high: float
+    share: float
+
+
+def out_of_reach(uses: Uses, parameters: Mapping[int, str]) -> Iterator[OutOfReach]:
+    """The targets of errors that an activation behind the last layer cannot return.
+
+    Nothing after a backward, which frees what autograd has saved.
+
+    Args:
+        uses: The functions that made the loss.
+        parameters: The module of each parameter, by the parameter's id.
+    """
+    for node in uses.nodes:
+        if name_of(node) not in _OF_ERRORS or operands_of(node)[1:] != [None]:
+            continue
+        function = maker_of(node)
+        name = "" if function is None else name_of(function)
+        if name not in _RANGES or not is_at_hand(node, "target"):
+            continue
+        try:
+            targets = node._saved_target.float()
+        except RuntimeError:
+            continue
+        low, high = _RANGES[name]
+        margin = _MARGIN * targets.std(correction=0)
+        share = ((targets < low - margin) | (targets > high + margin)).float().mean().item()
+        if share > _BEYOND:
+            yield OutOfReach(owner_before(function, parameters), name.lower(), low, high, share)
 
 
 def own_pairs(uses: Uses) -> Iterator[Any]:

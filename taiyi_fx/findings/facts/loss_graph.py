@@ -24,7 +24,13 @@ from taiyi_fx.findings.facts.autograd import (
     shape_of,
 )
 from taiyi_fx.findings.facts.followed_axes import lead_to_the_loss
-from taiyi_fx.findings.facts.given_to_losses import is_judged, last_products, own_pairs
+from taiyi_fx.findings.facts.given_to_losses import (
+    OutOfReach,
+    is_judged,
+    last_products,
+    out_of_reach,
+    own_pairs,
+)
 from taiyi_fx.findings.facts.layer_runs import (
     doubled_layers,
     joined_with_themselves,
@@ -121,6 +127,7 @@ class LossGraph(NamedTuple):
         of_shares: What it is given, if it is a cross entropy with shares of classes for targets.
         squashing: The loss function of torch that squashes what was squashed already.
         is_judged: True if its last layer is another model's, as a generator's is its judge's.
+        out_of_reach: Targets that the activation behind the last layer cannot return.
     """
 
     softmaxes: tuple[OddSoftmax, ...] = ()
@@ -145,6 +152,7 @@ class LossGraph(NamedTuple):
     of_shares: Logits | None = None
     squashing: str = ""
     is_judged: bool = False
+    out_of_reach: tuple[OutOfReach, ...] = ()
 
 
 def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
@@ -192,6 +200,7 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         logits_of_shares(uses, parameters),
         squashing_loss(loss),
         is_judged(uses, parameters),
+        tuple(out_of_reach(uses, parameters)),
     )
 
 

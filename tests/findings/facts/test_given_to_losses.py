@@ -6,7 +6,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from taiyi_fx.findings.facts.autograd import Uses, shape_of
-from taiyi_fx.findings.facts.given_to_losses import is_judged, last_products, own_pairs
+from taiyi_fx.findings.facts.given_to_losses import (
+    is_judged,
+    last_products,
+    out_of_reach,
+    own_pairs,
+)
 
 LAYER = nn.Linear(6, 5)
 X = torch.randn(8, 6)
@@ -55,6 +60,37 @@ def test_attention_of_rows_to_themselves_is_no_choice():
 def test_a_product_before_a_loss_is_found(loss, count):
     layers = [*last_products(Uses.of(loss(LAYER(X))), {id(LAYER.weight): "layer"})]
     assert layers == ["layer"] * count
+
+
+BELOW, INSIDE = torch.linspace(-1, 1, 40).view(8, 5), torch.linspace(0, 1, 40).view(8, 5)
+
+
+@pytest.mark.parametrize(
+    ("loss", "found"),
+    [
+        (lambda x: F.mse_loss(x.relu(), BELOW), [("relu", 0.475)]),
+        (lambda x: F.smooth_l1_loss(x.relu().flatten(), BELOW.flatten()), [("relu", 0.475)]),
+        (lambda x: F.mse_loss(x.sigmoid(), 16 * INSIDE), [("sigmoid", 0.9)]),
+        (lambda x: F.mse_loss(x.sigmoid(), INSIDE), []),
+        (lambda x: F.mse_loss(x.relu(), INSIDE), []),
+        (lambda x: F.mse_loss(x.tanh(), BELOW), []),
+        (lambda x: F.mse_loss(x.relu() * 2, BELOW), []),
+        (lambda x: F.mse_loss(x, BELOW), []),
+        (lambda x: F.mse_loss(x.relu(), LAYER(X)), []),
+        (lambda x: F.mse_loss(x.sigmoid(), INSIDE.where(INSIDE < 0.98, 1.5)), []),
+    ],
+    ids=["below", "huber", "above", "inside", "positive", "tanh", "factor", "none", "model", "few"],
+)
+def test_targets_out_of_the_reach_of_an_activation_are_found(loss, found):
+    every = [*out_of_reach(Uses.of(loss(LAYER(X))), {id(LAYER.weight): "layer"})]
+    assert [(one.function, pytest.approx(one.share, abs=0.05)) for one in every] == found
+    assert all(one.module == "layer" for one in every)
+
+
+def test_after_a_backward_targets_are_not_known():
+    loss = F.mse_loss(LAYER(X).relu(), BELOW)
+    loss.backward()
+    assert [*out_of_reach(Uses.of(loss), {})] == []
 
 
 def test_a_weight_of_no_module_names_no_layer():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
@@ -23,6 +24,29 @@ DROPPED_OUTPUT = Kind(
     "Put the dropout before the last layer: behind it, what the loss is given is 0 for some "
     "samples, or too large, whatever the model learns",
 )
+
+
+UNREACHABLE_TARGETS = Kind(
+    "unreachable_targets",
+    "warning",
+    "Leave the activation behind the last layer away, or bring the targets into its range",
+)
+
+
+def unreachable_targets(evidence: Evidence) -> Iterator[Finding]:
+    """Errors whose targets an activation behind the last layer cannot return."""
+    for loss, graph in evidence.graphs:
+        for one in graph.out_of_reach[:1]:
+            behind = f" behind {one.module!r}" * bool(one.module)
+            reach = (
+                f"at least {one.low:g}" if one.high == inf else f"from {one.low:g} to {one.high:g}"
+            )
+            text = (
+                f"{loss.quantity!r} is of what a {one.function}{behind} returns, which is {reach}: "
+                f"{one.share:.0%} of its targets lie beyond"
+            )
+            others = {"module": one.module, "functions": (one.function,)}
+            yield UNREACHABLE_TARGETS.at(loss, 0, text, f"targets of {reach}", **others)
 
 
 def own_pairs(evidence: Evidence) -> Iterator[Finding]:

@@ -77,3 +77,17 @@ def test_a_dropout_before_a_layer_that_is_no_module_is_usual():
     body = nn.Sequential(nn.Linear(6, 6), nn.Dropout(0.5))
     assert found_in(body, lambda x: error(4 * head(x)), "dropped_output") == []
     assert found_in(Tied(), error, "dropped_output") == []
+
+
+@pytest.mark.parametrize(("activation", "count"), [(nn.ReLU(), 1), (nn.Identity(), 0)])
+def test_targets_that_the_last_activation_cannot_return_are_told(activation, count):
+    torch.manual_seed(0)
+    watched = taiyi_fx.instrument(nn.Sequential(nn.Linear(6, 5), activation))
+    for step in range(3):
+        loss = F.mse_loss(watched(torch.randn(8, 6)), torch.linspace(-1, 1, 40).view(8, 5))
+        watched.monitor.log("loss", loss)
+        loss.backward()
+        watched.monitor.track(step)
+    found = [one for one in watched.monitor.findings if one.kind == "unreachable_targets"]
+    assert [one.module for one in found] == ["0"] * count
+    assert all("a relu behind '0' returns, which is at least 0: " in one.text for one in found)
