@@ -17,7 +17,7 @@ COPIED_TARGETS = Kind(
 
 
 def copied_targets(evidence: Evidence) -> Iterator[Finding]:
-    """Losses whose targets are what an embedding is given: a warning if attention is causal."""
+    """Losses whose targets are what an embedding is given: an alert if attention is causal."""
     ahead = [*evidence.of_quantity("AttentionAhead")]
     is_causal = bool(ahead) and not any(one.values.any() for one in ahead)
     for loss, graph in evidence.graphs:
@@ -26,7 +26,7 @@ def copied_targets(evidence: Evidence) -> Iterator[Finding]:
                 f"the targets of {loss.quantity!r} are the indices that {graph.copied!r} is given, "
                 "place by place: the model learns to copy"
             )
-            severity = "warning" if is_causal else "note"
+            severity = "alert" if is_causal else "note"
             expected = "the next token"
             yield COPIED_TARGETS.at(loss, 0, text, expected, module="", severity=severity)
 

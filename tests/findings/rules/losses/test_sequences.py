@@ -34,7 +34,7 @@ def found_in(is_causal, shift, logs_first=True, kind="copied_targets"):
     return [one for one in watched.monitor.findings if one.kind == kind]
 
 
-@pytest.mark.parametrize(("is_causal", "severity"), [(True, "warning"), (False, "note")])
+@pytest.mark.parametrize(("is_causal", "severity"), [(True, "alert"), (False, "note")])
 def test_labels_that_are_not_shifted_are_told(is_causal, severity):
     (found,) = found_in(is_causal, 0)
     assert (found.severity, found.module) == (severity, "")
