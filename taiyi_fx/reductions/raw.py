@@ -83,6 +83,8 @@ class Sample(Raw):
 
     Of a parameter: its first rows may be dead units, or words that never come.
 
+    Cost: a copy
+
     Attributes:
         max_elements: Keep only as many rows as hold at most this many elements (elements,
             flattened, where a single row holds more). ``None``: everything.
