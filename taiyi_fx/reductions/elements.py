@@ -240,7 +240,7 @@ class NonFinites:
             if elements is not None:
                 return self.of_elements(elements)
             return count_nonzero(x.clamp(0, 0)), count_nonzero(x * 0)
-        if x.dtype in _SUMMED:
+        if is_compiling() and x.dtype in _SUMMED:
             return are_nan(x).sum(), (~(x.abs() < torch.inf)).sum()
         # Not through float32: what is finite in the tensor's own type stays so.
         nan = x.isnan().sum()

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taiyi_fx.passes.probes.compiling import for_compiled_code
 from taiyi_fx.reductions import NonFinites
 from tests.reductions.stock import SPECIALS, large
 
@@ -21,6 +22,21 @@ def test_no_nan_and_no_inf_is_missed(seed, specials, dtype):
     nan, inf = counts(x)
     assert (nan, inf) == (x.isnan().sum(), x.isinf().sum())
     assert (NonFinites().measure_scalar(x) is None) >= bool(nan or inf)
+
+
+@given(st.integers(0, 10_000), SPECIALS, st.sampled_from([torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.bool, torch.complex64]))  # fmt: skip
+def test_no_more_are_missed_in_compiled_code(seed, specials, dtype):
+    x = large(seed, specials, shift=1.0)
+    x = x.to(dtype) if dtype.is_floating_point else x.nan_to_num(0, 0, 0).to(dtype)
+    with for_compiled_code():
+        nan, inf = counts(x)
+    assert (nan, inf) == (x.isnan().sum(), x.isinf().sum())
+
+
+def test_of_a_sparse_gradient_what_is_stored_is_counted():
+    stored = torch.tensor([[1.0, torch.nan], [torch.inf, 2.0]])
+    x = torch.sparse_coo_tensor(torch.tensor([[0, 2]]), stored, (4, 2), check_invariants=True)
+    assert counts(x) == (1, 1)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])

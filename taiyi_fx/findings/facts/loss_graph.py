@@ -56,9 +56,11 @@ _INSERTING = VIEWS.union(
 _TABLE = "Embedding"
 _LEAF = "torch::autograd::AccumulateGrad"
 _FEW = 4
+"""Samples below which equal sizes are no sign."""
 _USUAL, _UNUSUAL = (0, 1), (2, 3)
 """Places between a token and its target: the same or the next one; and one shift too many."""
-"""Samples below which equal sizes are no sign."""
+_ENOUGH = 16
+"""Targets that are not all tokens some places later by chance."""
 _FAR = 30
 
 
@@ -262,7 +264,7 @@ def _shifts(targets: Any, indices: Any) -> list[int]:
     """
     samples, _ = indices.shape
     length = len(targets) // max(1, samples)
-    if length < 2 * _FEW or samples * length != len(targets):
+    if samples * length != len(targets):
         return []
     of_places = targets.view(samples, length)
     return [by for by in (*_USUAL, *_UNUSUAL) if _are_later(of_places, indices, by)]
@@ -273,7 +275,8 @@ def _are_later(targets: Any, indices: Any, by: int) -> bool:
     count = min(targets.shape[1], indices.shape[1] - by)
     there, here = targets[:, :count], indices[:, by : by + count]
     is_target = there >= 0  # others are left out of the loss
-    return count >= _FEW and bool(((there == here) | ~is_target).all() and is_target.any())
+    is_enough = count > 0 and int(is_target.sum()) >= _ENOUGH
+    return is_enough and bool(((there == here) | ~is_target).all())
 
 
 def _is_odd(uses: Uses, node: Any) -> bool:

@@ -351,6 +351,7 @@ def _states(
                 if part is None:  # other ranks have the same
                     continue
                 of_shape = None if trace.is_within else fast_path(reduction, "measure_shape")
+                trace.numbers.pop(entry, None)
                 if of_shape is not None and not is_left_open(part):
                     trace.numbers[entry], trace.kinds[entry] = of_shape(part.shape), ()
                     states[entry] = ()

@@ -214,6 +214,15 @@ def test_targets_that_are_an_embedding_s_indices_two_places_later_are_shifted():
     assert [shifted(by) for by in (0, 1, 2, 3)] == [None, None, ("t0", 2), ("t0", 3)]
 
 
+def test_few_targets_may_be_tokens_two_places_later_by_chance():
+    ids = WORDS[:, :6]
+    targets = torch.full_like(ids, -100)
+    targets[:, 3] = ids[:, 5]
+    x = nn.Embedding(K, 6)(ids)
+    loss = F.cross_entropy(nn.Linear(6, K)(x).flatten(0, 1), targets.flatten())
+    assert loss_graph_of(loss, {}).shifted is None
+
+
 def test_where_another_embedding_is_given_the_token_before_it_is_a_decoder_s():
     assert shifted(2, WORDS.roll(-1, 1)) is None
 

@@ -312,15 +312,13 @@ def _is_part(loss: Watched, evidence: Evidence) -> bool:
     """True for a loss beside a larger one that does not rise: a part of it, or a small penalty.
 
     As the divergence of a code from its prior, which rises from nothing as a model begins to use
-    the code.
+    the code. What is called the loss itself is no part of another.
     """
+    if not _is_of_a_game(loss):
+        return False
     first, last = _ends_of(loss)
-    for whole in evidence.losses:
-        if whole is not loss:
-            begun, ended = _ends_of(whole)
-            if begun >= ended >= last and begun >= first:
-                return True
-    return False
+    ends = [_ends_of(whole) for whole in evidence.losses if whole is not loss]
+    return any(begun >= ended >= last and begun >= first for begun, ended in ends)
 
 
 def _ends_of(loss: Watched) -> tuple[float, float]:

@@ -248,3 +248,9 @@ def test_a_part_of_a_loss_that_falls_may_rise(total, is_told):
     assert ("kl_loss" in [one.quantity for one in divergence(known)]) == is_told
     told = [one.severity for one in spikes(known) if one.quantity == "kl_loss"]
     assert ("warning" in told) == is_told
+
+
+def test_what_is_called_the_loss_is_no_part_of_another():
+    rises = np.where(np.arange(100) < 40, 0.8, 3.0) + NOISE
+    known = evidence({("", "loss"): rises, ("", "kl_loss"): np.linspace(40, 20, 100)})
+    assert [one.quantity for one in divergence(known)] == ["loss"]
