@@ -239,6 +239,7 @@ def _in_units(*tensors: Tensor) -> tuple[list[Tensor], Tensor]:
     """Tensors in units, powers of two, so that no product of two leaves float32's range."""
     scaled = []
     unit = torch.ones((), dtype=wide(tensors[0].device), device=tensors[0].device)
+    least = torch.finfo(unit.dtype).tiny  # of two zeros in float64 the product would be no unit
     for tensor in tensors:
         if tensor.is_complex():
             x, u = in_unit(torch.view_as_real(tensor.resolve_conj()))
@@ -246,7 +247,7 @@ def _in_units(*tensors: Tensor) -> tuple[list[Tensor], Tensor]:
         else:
             x, u = in_unit(tensor)
         scaled.append(x)
-        unit = unit * u
+        unit = (unit * u).clamp(min=least)
     return scaled, unit
 
 

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import CALL_PORTS, Reading, States, finishes_as_is
 from taiyi_fx.passes.probes.measured import Alike, Measured
+from taiyi_fx.passes.probes.packing import Places
 from taiyi_fx.passes.probes.slots import Slot, in_tensors
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.records.record import Block, Series
@@ -55,7 +56,7 @@ class Pool(NamedTuple):
     within: frozenset[Slot]
     parameters: Mapping[Key, int] | None
     single: tuple[Slot, ...]
-    order: list[int]
+    order: Places
 
     def states(
         self, measured: Sequence[Measured], touched: Iterable[Slot], statistics: Statistics
@@ -96,16 +97,15 @@ class Pool(NamedTuple):
 _found_in, _of = operator.attrgetter("found"), operator.attrgetter("of")
 
 
-def _joined(pieces: Sequence[Any], order: list[int]) -> Tensor | list[int | float]:
+def _joined(pieces: Sequence[Any], order: Places) -> Tensor | list[int | float]:
     """Numbers, and vectors of such, in an order: as one vector, unless all are Python's."""
     if Tensor not in map(type, pieces):
         flat = list(itertools.chain.from_iterable(pieces))
         if Tensor not in map(type, flat):
-            return list(map(flat.__getitem__, order))
+            return list(map(flat.__getitem__, order.at))
     vectors = [p if isinstance(p, Tensor) else torch.stack(in_tensors(p)) for p in pieces]
     device = device_of(vectors)
-    joined = torch.cat([beside(vector, device) for vector in vectors])
-    return joined[on_device(order, joined.device, torch.int64)]
+    return order.of(torch.cat([beside(vector, device) for vector in vectors]))
 
 
 def _vector(numbers: Tensor | Sequence[int | float], device: torch.device | None) -> Tensor:
@@ -325,7 +325,7 @@ class _Sources:
                 return places[self._slot(work, reading)]
             return first + (parameters or {})[work.asked.module, reading]
 
-        order = [place(*pair) for pair in every]
+        order = Places([place(*pair) for pair in every])
         return Pool(every[0][1], tuple(vectors), frozenset(within), parameters, single, order)
 
     def are_in_vectors(self, work: Work) -> bool:

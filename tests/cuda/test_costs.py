@@ -20,7 +20,7 @@ class Sleeps(nn.Module):
     span: tuple[torch.cuda.Event, torch.cuda.Event]
 
     def forward(self, x):
-        self.span = begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self.span = begin, end = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
         begin.record()
         torch.cuda._sleep(CYCLES)
         end.record()

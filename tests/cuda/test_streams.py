@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from taiyi_fx.step.host import Copies
-from tests.cuda.models import MODELS, Rows, pair
+from tests.cuda.models import MODELS, ONE_GRAPH, Rows, pair
 from tests.sides import same_both_ways
 
 
@@ -29,15 +29,18 @@ def test_forward_backward_and_track_may_have_streams_of_their_own(device):
     same_both_ways(way, functools.partial(lambda: device.move(Rows())), steps=3)
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_the_host_does_not_wait_for_the_device(device, name):
+@pytest.mark.parametrize(
+    "name, is_compiled", [*((m, False) for m in MODELS), *((m, True) for m in ONE_GRAPH)]
+)
+def test_the_host_does_not_wait_for_the_device(device, name, is_compiled):
     _, model, xs = pair(name, device)
+    run = torch.compile(model, backend="aot_eager") if is_compiled else model
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step, x in enumerate(xs * 3):
         waits = device.no_waiting() if step >= len(xs) else contextlib.nullcontext()
         with waits:  # the first steps make what the others use again
             optimizer.zero_grad()
-            model(x).square().mean().backward()
+            run(x).square().mean().backward()
             model.monitor.track(step)
             optimizer.step()
     assert {r.step for r in model.monitor.records} == set(range(3 * len(xs)))

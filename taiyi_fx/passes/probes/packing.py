@@ -109,6 +109,25 @@ def _numbers(part: Tensor) -> Tensor:
     return part if part.dtype == dtype else part.to(dtype)
 
 
+class Places:
+    """Indices of numbers in vectors of any device, copied to each device once.
+
+    Args:
+        at: The indices.
+    """
+
+    def __init__(self, at: list[int]) -> None:
+        self.at = at
+        self._on: dict[torch.device, Tensor] = {}
+
+    def of(self, vector: Tensor) -> Tensor:
+        """The numbers of a vector that are there; the host waits at the first of a device."""
+        found = self._on.get(vector.device)
+        if found is None:
+            found = self._on[vector.device] = torch.tensor(self.at, device=vector.device)
+        return vector[found]
+
+
 class Vector:
     """A vector of packed states, read state by state or many at once.
 
@@ -127,9 +146,9 @@ class Vector:
         """The state at a position."""
         return unpack(self.numbers[room.start :], room.kinds)
 
-    def column(self, dtype: torch.dtype, at: list[int]) -> Tensor | list[float] | list[int]:
-        """The numbers at some indices, as Python's where these are available and exact."""
+    def column(self, dtype: torch.dtype, places: Places) -> Tensor | list[float] | list[int]:
+        """The numbers at some places, as Python's where these are available and exact."""
         kind = _SCALARS.get(dtype)
         if self._on_host is not None and kind is not None:
-            return [kind(self._on_host[i]) for i in at]
-        return self.numbers[at].to(dtype)
+            return [kind(self._on_host[i]) for i in places.at]
+        return places.of(self.numbers).to(dtype)

@@ -32,6 +32,7 @@ from taiyi_fx.passes.probes.held import NOT_REACHED, Held
 from taiyi_fx.passes.probes.measured import Alike, Measured
 from taiyi_fx.passes.probes.packing import (
     Kind,
+    Places,
     Room,
     Vector,
     is_packed,
@@ -338,7 +339,7 @@ class Trace:
         vectors = [Vector(x) for x in tensors]
         self.held.measured += arrangement.of_numbers
         for alike, tensor, columns in arrangement.together:
-            states = tuple(vectors[tensor].column(dtype, at) for dtype, at in columns)
+            states = tuple(vectors[tensor].column(dtype, places) for dtype, places in columns)
             self.held.measured.append(Measured(alike, states))
         for entry, room in arrangement.alone.items():
             try:
@@ -356,14 +357,14 @@ class _Arrangement(NamedTuple):
 
     Attributes:
         of_numbers: The states that follow from shapes.
-        together: For each reduction, the vector, and the indices of each part's numbers.
+        together: For each reduction, the vector, and the places of each part's numbers.
         alone: All other states.
         slots: The slots of all, in their order.
         known: The number of states that it was made for.
     """
 
     of_numbers: list[Measured]
-    together: list[tuple[Alike, int, list[tuple[torch.dtype, list[int]]]]]
+    together: list[tuple[Alike, int, list[tuple[torch.dtype, Places]]]]
     alone: dict[Entry, Room]
     slots: list[Slot]
     known: int
@@ -390,10 +391,11 @@ class _Arrangement(NamedTuple):
             Measured(_alike(reduction, some), tuple(zip(*(numbers[e] for e in some), strict=True)))
             for reduction, some in of_shapes.items()
         ]
-        together: list[tuple[Alike, int, list[tuple[torch.dtype, list[int]]]]] = []
+        together: list[tuple[Alike, int, list[tuple[torch.dtype, Places]]]] = []
         for (reduction, tensor, kinds), some in found.items():
             columns = [
-                (dtype, [start + i for _, start in some]) for i, (_, dtype) in enumerate(kinds)
+                (dtype, Places([start + i for _, start in some]))
+                for i, (_, dtype) in enumerate(kinds)
             ]
             together.append((_alike(reduction, [entry for entry, _ in some]), tensor, columns))
         slots = [slot for entry in rooms for slot in entry.slots]

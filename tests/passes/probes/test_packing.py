@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from taiyi_fx.passes.probes.packing import (
+    Places,
     Room,
     Vector,
     is_packed,
@@ -49,9 +50,9 @@ def test_states_lie_one_behind_the_other():
 
 def test_many_are_read_at_once_as_numbers_where_these_say_as_much():
     vector = Vector(torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64))
-    assert vector.column(torch.float64, [2, 0]) == [3.0, 1.0]
-    assert [type(n) for n in vector.column(torch.int64, [1])] == [int]
-    single = vector.column(torch.float32, [1])
+    assert vector.column(torch.float64, Places([2, 0])) == [3.0, 1.0]
+    assert [type(n) for n in vector.column(torch.int64, Places([1]))] == [int]
+    single = vector.column(torch.float32, Places([1]))
     assert single.dtype is torch.float32
     assert single.tolist() == [2.0]
 
