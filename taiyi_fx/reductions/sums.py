@@ -3,9 +3,9 @@
 On the CPU, torch adds the squares of a float32 tensor one by one in float32: the norm of 10^8
 elements is 1 % off. Asked for float64 it is exact, and 20 times slower. So there partial sums are
 taken in float32, and what may have left float32's range is taken again in float64. On a GPU a look
-at a number would wait; there one kernel of torch reads any type and adds in float64 in one pass
-over memory, where other sums that are asked for float64 copy the tensor first. Compiled code takes
-sums in float64, without a copy.
+at a number would wait; there a kernel of our own adds in float64 in one pass over memory, or one of torch
+that reads any type, where other sums that are asked for float64 copy the tensor first. Compiled
+code takes sums in float64, without a copy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from taiyi_fx.passes.probes.compiling import is_compiling
-from taiyi_fx.passes.probes.one_pass import in_memory_order
+from taiyi_fx.passes.probes.one_pass import in_memory_order, norm_of
 from taiyi_fx.reductions.rows import accumulated
 
 _BLOCK = 2**13
@@ -94,7 +94,8 @@ def ratio(part: Tensor, whole: Tensor | int) -> Tensor:
 def norm(x: Tensor) -> Tensor:
     """The Euclidean norm of all elements of a tensor of any type, as a scalar in `wide`."""
     if is_on_gpu(x):
-        return _norms_on_gpu([x])[0]
+        found = norm_of(x)
+        return _norms_on_gpu([x])[0] if found is None else found
     found = None if is_compiling() else norm_in_python(x)
     if found is not None:
         return torch.tensor(found, dtype=torch.float64)

@@ -36,6 +36,7 @@ def test_numbers_are_those_of_float64(n, dtype, odd):
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=slack, equal_nan=True)
 
     near(told.norm, wide.norm())
+    near(one_pass.norm_of(x), wide.norm())
     near(told.square_sum, wide.square().sum())
     near(told.abs_max, wide.abs().amax())
     near(total, kept.sum(), slack=1e-12 * float(kept.abs().sum()))
@@ -48,6 +49,7 @@ def test_no_square_leaves_the_range(power):
     x = torch.full((3000,), 10.0**power, device="cuda")
     told = one_pass.elements_of(x)
     torch.testing.assert_close(told.norm, x.double().norm(), rtol=1e-12, atol=0)
+    assert told.norm == one_pass.norm_of(x)
     assert told.abs_max == x[0].double()
 
 
@@ -68,6 +70,7 @@ def test_any_layout(way):
     finite, total, *_ = told.finite
     assert finite == x.numel()
     torch.testing.assert_close(told.norm, x.double().norm(), rtol=1e-12, atol=0)
+    torch.testing.assert_close(one_pass.norm_of(x), told.norm, rtol=1e-12, atol=0)
     torch.testing.assert_close(total, x.double().sum(), rtol=1e-9, atol=1e-9)
 
 
@@ -75,6 +78,7 @@ def test_equal_runs_have_equal_bits():
     x = torch.randn(10_000_019, device="cuda")
     first, second = one_pass.elements_of(x), one_pass.elements_of(x.clone())
     assert torch.equal(first.vector, second.vector)
+    assert torch.equal(one_pass.norm_of(x), one_pass.norm_of(x.clone()))
 
 
 def test_streams_have_no_room_in_common():
@@ -85,22 +89,24 @@ def test_streams_have_no_room_in_common():
     for _ in range(20):
         for x, stream in zip(xs, streams, strict=True):
             with torch.cuda.stream(stream):
-                found.append((x, one_pass.elements_of(x)))
+                found.append((x, one_pass.elements_of(x).norm))
+                found.append((x, one_pass.norm_of(x)))
     torch.cuda.synchronize()
-    for x, told in found:
-        torch.testing.assert_close(told.norm, x.double().norm(), rtol=1e-12, atol=0)
+    for x, norm in found:
+        torch.testing.assert_close(norm, x.double().norm(), rtol=1e-12, atol=0)
 
 
 def test_a_captured_graph_replays_it():
     x = torch.randn(3_000_017, device="cuda")
-    one_pass.elements_of(x)
+    one_pass.elements_of(x), one_pass.norm_of(x)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        told = one_pass.elements_of(x)
+        told, norm = one_pass.elements_of(x), one_pass.norm_of(x)
     for _ in range(3):
         x.normal_()
         graph.replay()
         torch.testing.assert_close(told.norm, x.double().norm(), rtol=1e-12, atol=0)
+        torch.testing.assert_close(norm, told.norm, rtol=1e-12, atol=0)
         assert torch.equal(one_pass.elements_of(x).vector, told.vector)
 
 
@@ -120,13 +126,17 @@ def values(model, x):
 
 
 def test_it_serves_all_who_ask(monkeypatch):
-    sizes = []
+    told, norms = [], []
     one_pass.elements_of(torch.ones(3, device="cuda"))
-    read = one_pass._FOUND[0]
-    monkeypatch.setattr(one_pass, "_FOUND", [lambda x: sizes.append(x.numel()) or read(x)])
+    of_all, of_one = one_pass._FOUND[0]
+    kernels = one_pass._Kernels(
+        lambda x: told.append(x.numel()) or of_all(x),
+        lambda x: norms.append(x.numel()) or of_one(x),
+    )
+    monkeypatch.setattr(one_pass, "_FOUND", [kernels])
     model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(inplace=True)).cuda()
     values(model, torch.randn(5, 6, device="cuda"))
-    assert sizes == [40, 40]  # the input has one reduction alone, which is a call of torch
+    assert (told, norms) == ([40, 40], [30, 30])  # the input has one reduction alone
 
 
 @pytest.mark.parametrize("odd", [1.0, math.inf, math.nan])
@@ -139,7 +149,7 @@ def test_without_it_calls_of_torch_tell_the_same(monkeypatch, odd):
     def fails(_):
         raise RuntimeError("no compiler is here")
 
-    monkeypatch.setattr(one_pass, "_FOUND", [fails])
+    monkeypatch.setattr(one_pass, "_FOUND", [one_pass._Kernels(fails, fails)])
     with pytest.warns(taiyi_fx.MonitorWarning, match="Triton cannot run here.*no compiler is here"):
         without = values(model, x)
     assert with_it.keys() == without.keys()

@@ -30,7 +30,7 @@ def test_forward_backward_and_track_may_have_streams_of_their_own(device):
 
 
 @pytest.mark.parametrize(
-    "name, is_compiled", [*((m, False) for m in MODELS), *((m, True) for m in ONE_GRAPH)]
+    ("name", "is_compiled"), [*((m, False) for m in MODELS), *((m, True) for m in ONE_GRAPH)]
 )
 def test_the_host_does_not_wait_for_the_device(device, name, is_compiled):
     _, model, xs = pair(name, device)

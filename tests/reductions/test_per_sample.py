@@ -42,3 +42,16 @@ def test_no_sample_adds_nothing():
     assert reduction.finish(reduction.merge(some, none)).n == 6
     merged = reduction.finish(reduction.merge(some, none))
     assert all(map(torch.equal, merged, reduction.finish(some)))
+
+
+def test_no_gradient_at_all_is_merged_with_others():
+    reduction = Noise(layer=Dense())
+    zeros, ones = torch.zeros(2, 3, dtype=torch.float64), torch.ones(2, 3, dtype=torch.float64)
+    none = reduction.measure_pair(zeros, zeros)
+    some = reduction.measure_pair(ones, ones)
+    assert not reduction.finish(reduction.merge(none, none)).direction.any()
+    expected = ones.T @ ones
+    for state in (reduction.merge(none, some), reduction.merge(some, none)):
+        found = reduction.finish(state)
+        torch.testing.assert_close(found.square_norm, expected.square().sum())
+        torch.testing.assert_close(found.direction[0] / found.direction.norm(), expected / 6)

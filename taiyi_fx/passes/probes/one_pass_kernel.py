@@ -1,4 +1,4 @@
-"""The kernel of `one_pass`, in Triton's language: imported where there is a GPU alone."""
+"""The kernels of `one_pass`, in Triton's language: imported where there is a GPU alone."""
 
 # pyright: reportMissingImports=false, reportIndexIssue=false
 from __future__ import annotations
@@ -18,13 +18,35 @@ _INT32 = 2**31 - 1
 """Up to this number of elements it is given in 32 bits, and beyond to another kernel."""
 
 
-@triton.jit(do_not_specialize=["n"])
-def _read(x, found, ticket, sizes, counts, n):
-    """Each program reads its share, in float64 from each element on; the last one joins them all.
+# Each program reads its share, in float64 from each element on; the last one joins them all, in an
+# order that is always the same, whichever comes last: equal tensors have equal results.
 
-    In an order that is always the same, whichever comes last: equal tensors have equal results.
-    `sizes` and `counts` are one memory, as float64 and as int64.
-    """
+
+@triton.jit(do_not_specialize=["n"])
+def _norm(x, found, ticket, out, n):
+    """The Euclidean norm."""
+    program = tl.program_id(0).to(tl.int64)
+    places = tl.arange(0, _BLOCK)
+    squares = tl.zeros([_BLOCK], tl.float64)
+    at = program * _BLOCK
+    while at < n:
+        value = tl.load(x + at + places, mask=at + places < n, other=0.0).to(tl.float64)
+        squares += value * value
+        at += tl.num_programs(0).to(tl.int64) * _BLOCK
+    tl.store(found + program, tl.sum(squares, 0))
+    tl.debug_barrier()
+    before = tl.atomic_add(ticket, 1, sem="acq_rel")
+    if before == tl.num_programs(0) - 1:
+        tl.debug_barrier()
+        is_one = tl.arange(0, _MOST) < tl.num_programs(0)
+        each = tl.load(found + tl.arange(0, _MOST), mask=is_one, other=0.0, volatile=True)
+        tl.store(out, tl.sqrt(tl.sum(each, 0)))
+        tl.store(ticket, 0)
+
+
+@triton.jit(do_not_specialize=["n"])
+def _elements(x, found, ticket, sizes, counts, n):
+    """What `ir.Elements` holds; `sizes` and `counts` are one memory, as float64 and as int64."""
     program = tl.program_id(0).to(tl.int64)
     places = tl.arange(0, _BLOCK)
     nan = tl.zeros([_BLOCK], tl.int32)
@@ -83,28 +105,39 @@ _ROOMS: dict[tuple[torch.device, int], tuple[Tensor, Tensor]] = {}
 """For each device and stream room for what programs find, and a ticket: 0 between calls."""
 
 
-def read(x: Tensor) -> Tensor | None:
+def elements(x: Tensor) -> Tensor | None:
     """The vector of `ir.Elements` of a dense tensor on the current device.
 
     None where the kernel would have to be loaded while a graph is captured, which ends the capture.
     """
+    out = torch.empty(9, dtype=torch.float64, device=x.device)
+    return out if _launch(_elements, x, out, out.view(torch.int64)) else None
+
+
+def norm(x: Tensor) -> Tensor | None:
+    """The Euclidean norm of a dense tensor on the current device, or None likewise."""
+    out = torch.empty((), dtype=torch.float64, device=x.device)
+    return out if _launch(_norm, x, out) else None
+
+
+def _launch(kernel: Any, x: Tensor, *results: Tensor) -> bool:
+    """Has a kernel write what it finds in a tensor; false if it would have to be loaded first."""
     n = x.numel()
-    built_for = x.dtype, x.data_ptr() % 16 == 0, n > _INT32, x.device.index
+    built_for = kernel, x.dtype, x.data_ptr() % 16 == 0, n > _INT32, x.device.index
     built = _BUILT.get(built_for)
     is_captured = x.is_cuda and torch.cuda.is_current_stream_capturing()
     if built is None and is_captured:
-        return None
-    out = torch.empty(9, dtype=torch.float64, device=x.device)
+        return False
     stream = 0 if x.is_cpu else torch._C._cuda_getCurrentRawStream(x.device.index)
     # A captured graph may be replayed beside other streams.
     room = _new_room(x.device) if is_captured else _room(x.device, stream)
-    given = x, *room, out, out.view(torch.int64), n
+    given = x, *room, *results, n
     grid = min(-(-n // _BLOCK.value), _MOST.value), 1, 1
     if built is None:
-        _BUILT[built_for] = _read[grid](*given, num_warps=8)
+        _BUILT[built_for] = kernel[grid](*given, num_warps=8)
     else:
         built[grid](*given, stream=stream)
-    return out
+    return True
 
 
 def _room(device: torch.device, stream: int) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""The kernel's numbers, as Triton's interpreter finds them; those of GPUs are in `tests/cuda`."""
+"""The kernels' numbers, as Triton's interpreter finds them; those of GPUs are in `tests/cuda`."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ pytest.importorskip("triton", reason="Triton comes with torch where there are GP
 CHECK = """
 import torch
 from taiyi_fx.passes.ir import Elements
-from taiyi_fx.passes.probes.one_pass_kernel import read
+from taiyi_fx.passes.probes.one_pass_kernel import elements, norm
 
 for n in (1, 5, 2048, 2049, 5000):
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
@@ -19,17 +19,18 @@ for n in (1, 5, 2048, 2049, 5000):
             x = torch.randn(n).to(dtype)
             odd = odd[:n]
             x[: len(odd)] = torch.tensor(odd)
-            told, wide = Elements(read(x)), x.double()
+            told, wide = Elements(elements(x)), x.double()
             kept = wide[wide.isfinite()]
-            finite, total, norm, most = told.finite
+            finite, total, kept_norm, most = told.finite
             assert (finite, told.nan, told.bad) == (len(kept), wide.isnan().sum(), len(odd))
             pairs = [
                 (told.norm, wide.norm()),
                 (told.square_sum, wide.square().sum()),
                 (told.abs_max, wide.abs().amax()),
-                (norm, kept.norm()),
+                (kept_norm, kept.norm()),
+                (norm(x), wide.norm()),
                 (total, kept.sum()),
-                (most, kept.abs().amax() if len(kept) else 0 * norm),
+                (most, kept.abs().amax() if len(kept) else 0 * kept_norm),
             ]
             for found, expected in pairs:
                 torch.testing.assert_close(
