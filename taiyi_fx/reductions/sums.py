@@ -3,9 +3,9 @@
 On the CPU, torch adds the squares of a float32 tensor one by one in float32: the norm of 10^8
 elements is 1 % off. Asked for float64 it is exact, and 20 times slower. So there partial sums are
 taken in float32, and what may have left float32's range is taken again in float64. On a GPU a look
-at a number would wait; there a kernel of our own adds in float64 in one pass over memory, or one of torch
-that reads any type, where other sums that are asked for float64 copy the tensor first. Compiled
-code takes sums in float64, without a copy.
+at a number would wait; there a kernel of our own adds in float64 in one pass over memory, or one of
+torch that reads any type, where other sums that are asked for float64 copy the tensor first.
+Compiled code takes sums in float64, without a copy.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _TYPES = frozenset((torch.float32, torch.float16, torch.bfloat16))
 
 
 class _Kernels(NamedTuple):
-    """The readers of a dense tensor on the current device; they give None where nothing can be launched.
+    """The readers of a dense tensor on the current device; None where nothing can be launched.
 
     Attributes:
         elements: Gives the vector of `ir.Elements`.

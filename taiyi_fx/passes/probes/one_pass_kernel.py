@@ -46,7 +46,7 @@ def _norm(x, found, ticket, out, n):
 
 @triton.jit(do_not_specialize=["n"])
 def _elements(x, found, ticket, sizes, counts, n):
-    """The numbers of `ir.Elements`; `sizes` and `counts` are one memory, as float64 and as int64."""
+    """The numbers of `ir.Elements`; `sizes` and `counts` are one memory, in two types."""
     program = tl.program_id(0).to(tl.int64)
     places = tl.arange(0, _BLOCK)
     nan = tl.zeros([_BLOCK], tl.int32)
