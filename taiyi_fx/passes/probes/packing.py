@@ -124,7 +124,8 @@ class Places:
         """The numbers of a vector that are there; the host waits at the first of a device."""
         found = self._on.get(vector.device)
         if found is None:
-            found = self._on[vector.device] = torch.tensor(self.at, device=vector.device)
+            found = torch.tensor(self.at, dtype=torch.int64, device=vector.device)
+            self._on[vector.device] = found
         return vector[found]
 
 

@@ -57,6 +57,10 @@ def test_many_are_read_at_once_as_numbers_where_these_say_as_much():
     assert single.tolist() == [2.0]
 
 
+def test_no_places_are_no_numbers():
+    assert Places([]).of(torch.ones(3)).shape == (0,)
+
+
 def test_only_small_states_share_a_vector():
     small, large = ((((8, 8), torch.float32),), (((8, 9), torch.float32),))
     assert is_packed(Norm(), small)
