@@ -122,8 +122,9 @@ def _is_of_itself(product: Any) -> bool:
     shape = shape_of(product)
     if name_of(product) != "Mm" or shape[0] != shape[1] or shape[0] < _FEW:
         return False
-    rows, columns = operands_of(product)
-    return columns is not None and name_of(columns) in TURNS and operands_of(columns)[0] is rows
+    # With the numbers of the outputs: the halves that `chunk` returns have one function.
+    rows, (columns, _) = product.next_functions
+    return columns is not None and name_of(columns) in TURNS and columns.next_functions[0] == rows
 
 
 def last_products(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:

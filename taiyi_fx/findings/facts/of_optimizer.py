@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ class GroupSettings(NamedTuple):
             steps are as long as it guesses by the several backwards of its closure, and which ends
             by itself; empty for others.
         dampening: The share of each gradient that momentum leaves out, of SGD; 0 of others.
+        second: The second of ``betas``, by which squares of gradients are averaged; 0 of others.
     """
 
     modules: tuple[str, ...]
@@ -26,6 +28,20 @@ class GroupSettings(NamedTuple):
     maximizes: bool
     rule: str = ""
     dampening: float = 0.0
+    second: float = 0.0
+
+    @property
+    def most_rates(self) -> float:
+        """The most learning rates that a step of Adam's rule is, whatever gradients came before.
+
+        By Cauchy and Schwarz: the averages of gradients and of squares weigh the same gradients,
+        so many steps ago, by powers of the two betas. There is no such number where the square of
+        the first is not below the second; for the usual betas it is 7.3.
+        """
+        if self.momentum**2 >= self.second or self.second >= 1:
+            return math.inf
+        left = (1 - self.second) * (1 - self.momentum**2 / self.second)
+        return (1 - self.momentum) / math.sqrt(left)
 
 
 def group_settings_of(
@@ -51,9 +67,11 @@ def _settings(
     names = (n for n, m in modules.items() if own & {id(p) for p in m._parameters.values()})
     betas = group.get("betas")
     first = betas[0] if isinstance(betas, (tuple, list)) and betas else group.get("momentum")
-    momentum, dampening = (_number(of) for of in (first, group.get("dampening")))
+    second = betas[1] if isinstance(betas, (tuple, list)) and len(betas) > 1 else None
+    numbers = (_number(of) for of in (first, group.get("dampening"), second))
+    momentum, dampening, second = numbers
     is_uphill = bool(group.get("maximize"))
-    return GroupSettings(tuple(names), momentum, is_uphill, _rule(optimizer), dampening)
+    return GroupSettings(tuple(names), momentum, is_uphill, _rule(optimizer), dampening, second)
 
 
 def _number(setting: Any) -> float:

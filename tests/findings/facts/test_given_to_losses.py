@@ -31,9 +31,23 @@ def unit():
         (lambda x, y: (x @ x.T).masked_fill(EYE, -1e9), 0),
         (lambda x, y: x @ x.T - 1e9 * EYE, 0),
         (lambda x, y: x @ y.T, 0),
+        (lambda x, y: torch.cat([x, y]).chunk(2)[0] @ torch.cat([x, y]).chunk(2)[1].T, 0),
+        (lambda x, y: (lambda a, b: a @ b.T)(*torch.cat([x, y]).chunk(2)), 0),
+        (lambda x, y: (lambda a, b: b @ b.T)(*torch.cat([x, y]).chunk(2)), 1),
         (lambda x, y: (x[:3] @ x[:3].T).repeat(3, 3)[:8, :8], 0),
     ],
-    ids=["product", "temperature", "factor", "masked", "taken off", "two views", "few"],
+    ids=[
+        "product",
+        "temperature",
+        "factor",
+        "masked",
+        "taken off",
+        "two views",
+        "apart",
+        "halves",
+        "a half",
+        "few",
+    ],
 )
 def test_rows_that_choose_among_all_rows_choose_themselves(logits, count):
     loss = F.cross_entropy(logits(unit(), unit()), ORDER)

@@ -1,5 +1,8 @@
 """Settings of the groups of optimizers."""
 
+import math
+
+import pytest
 import torch
 from torch import nn
 
@@ -14,8 +17,8 @@ def test_groups_have_their_modules_their_momentum_and_their_direction():
     found = group_settings_of(dict(model.named_modules()), [sgd, torch.optim.AdamW(groups)])
     assert found == (
         GroupSettings(("a",), 0.8, False, "sgd"),
-        GroupSettings(("b",), 0.9, False, "adam"),
-        GroupSettings(("c",), 0.5, True, "adam"),
+        GroupSettings(("b",), 0.9, False, "adam", second=0.999),
+        GroupSettings(("c",), 0.5, True, "adam", second=0.9),
     )
 
 
@@ -88,3 +91,31 @@ def test_counts_that_are_no_numbers_are_left_out():
     for count in (None, "1", torch.ones(2), torch.ones(1, device="meta")):
         adam.state[model.weight] = {"step": count}
         assert step_counts_of({"a": model}, [adam]) == {}
+
+
+@pytest.mark.parametrize("betas", [(0.9, 0.999), (0.5, 0.999), (0.0, 0.99), (0.9, 0.95)])
+def test_no_step_of_adam_is_longer(betas):
+    """Gradients that grow as fast as makes the most of it come close to the bound."""
+    weight = nn.Parameter(torch.zeros((), dtype=torch.float64))
+    optimizer = torch.optim.Adam([weight], lr=1.0, betas=betas, eps=0.0)
+    (settings,) = group_settings_of({}, [optimizer])
+    # From zeros on, long after the first step, whose correction would count.
+    optimizer.state[weight] = {
+        "step": torch.tensor(1e6),
+        "exp_avg": torch.zeros_like(weight),
+        "exp_avg_sq": torch.zeros_like(weight),
+    }
+    growth = betas[1] / betas[0] if betas[0] else 10.0
+    longest = 0.0
+    for i in range(200):
+        before = weight.item()
+        weight.grad = torch.full_like(weight, growth ** (i - 100))
+        optimizer.step()
+        longest = max(longest, abs(weight.item() - before))
+    assert 0.95 * settings.most_rates < longest < settings.most_rates * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("betas", [(0.999, 0.9), (0.99, 0.9), (0.9, 1.0)])
+def test_steps_have_no_bound_where_squares_are_forgotten_first(betas):
+    settings = GroupSettings((), betas[0], False, "adam", second=betas[1])
+    assert settings.most_rates == math.inf

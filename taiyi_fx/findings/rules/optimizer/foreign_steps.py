@@ -15,7 +15,7 @@ from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
 _OF_ADAM = 8.0
-"""Times the learning rate: steps of Adam are of its size, and three times that after a jump."""
+"""Times the learning rate: steps of Adam are of its size, and seven times that at most."""
 _OF_SGD = 6.0
 """Times the learning rate and the largest gradient that was read, with all that momentum adds."""
 _SHARE = 0.5
@@ -92,19 +92,19 @@ def _excess(s: Watched, evidence: Evidence) -> _Excess | None:
     settings, largest = evidence.group_settings[number], _largest_rate(number, rate, evidence)
     decay = largest * abs(evidence.decays.get(s.module, 0.0))
     if settings.rule == "adam":
-        return _beside_rate(s, largest, decay, evidence)
+        return _beside_rate(s, largest * max(_OF_ADAM, settings.most_rates), decay, evidence)
     if settings.rule == "sgd":
         sums = 1 / max(1 - settings.momentum, 1e-3)
         return _beside_gradients(s, largest * sums, decay * sums, evidence)
     return None
 
 
-def _beside_rate(s: Watched, rate: float, decay: float, evidence: Evidence) -> _Excess | None:
+def _beside_rate(s: Watched, most: float, decay: float, evidence: Evidence) -> _Excess | None:
     own = evidence.sizes_of_parameters.get((s.module, parameter_of(s)))
     if own is None:
         return None
     ratio, size = at_common_steps([s, own])
-    return _first(ratio, _OF_ADAM * rate / np.maximum(size.values, _TINY) + decay, 1)
+    return _first(ratio, most / np.maximum(size.values, _TINY) + decay, 1)
 
 
 def _beside_gradients(s: Watched, rate: float, decay: float, evidence: Evidence) -> _Excess | None:

@@ -13,7 +13,7 @@ NAMES = ("h.0", "h.1", "h.2", "h.3")
 RATE, GRADIENT = 0.01, 0.5
 
 
-def found_for(rule, steps, momentum=0.9, names=("h.2",), **more):
+def found_for(rule, steps, momentum=0.9, names=("h.2",), second=0.999, **more):
     """Weights of norm 4 and elements of 0.5, of which some take steps of a size."""
     numbers = {}
     for name in NAMES:
@@ -24,7 +24,7 @@ def found_for(rule, steps, momentum=0.9, names=("h.2",), **more):
     known = replace(
         evidence(numbers),
         groups=dict.fromkeys(NAMES, (0, RATE)),
-        group_settings=[GroupSettings(NAMES, momentum, False, rule)],
+        group_settings=[GroupSettings(NAMES, momentum, False, rule, second=second)],
         **more,
     )
     return [*foreign_steps(known)]
@@ -55,12 +55,20 @@ def test_steps_of_most_weights_are_the_models():
     "found",
     [
         found_for("adam", one(5 * RATE)),
+        found_for("adam", one(20 * RATE), momentum=0.999, second=0.9),
         found_for("adam", one(0.3), decays=dict.fromkeys(NAMES, 30.0)),
         found_for("sgd", one(0.5)),
         found_for("sgd", 0.005),
         found_for("", 0.5),
     ],
-    ids=["a jump of the gradient", "decay", "once", "momentum", "another rule"],
+    ids=[
+        "a jump of the gradient",
+        "squares forgotten first",
+        "decay",
+        "once",
+        "momentum",
+        "another rule",
+    ],
 )
 def test_steps_that_a_rule_allows_are_none(found):
     assert found == []
@@ -72,7 +80,7 @@ def test_the_largest_rate_of_a_schedule_counts():
     known = replace(
         evidence(numbers),
         groups={"h.0": (0, 0.0)},
-        group_settings=[GroupSettings(("h.0",), 0.9, False, "adam")],
+        group_settings=[GroupSettings(("h.0",), 0.9, False, "adam", second=0.999)],
     )
     assert [*foreign_steps(known)] == []
 
@@ -85,7 +93,7 @@ def test_where_most_weights_leap_with_one_beyond_the_rate_it_is_the_models():
     known = replace(
         evidence(numbers),
         groups=dict.fromkeys(NAMES, (0, RATE)),
-        group_settings=[GroupSettings(NAMES, 0.9, False, "adam")],
+        group_settings=[GroupSettings(NAMES, 0.9, False, "adam", second=0.999)],
     )
     (found,) = foreign_steps(known)
     assert (found.module, found.step) == ("", 20)
@@ -98,7 +106,7 @@ def test_the_weights_of_a_recurrent_layer_are_held_against_the_rate_too():
     known = replace(
         evidence(numbers),
         groups=dict.fromkeys(("lstm", "fc", "act"), (0, RATE)),
-        group_settings=[GroupSettings(("lstm", "fc", "act"), 0.9, False, "adam")],
+        group_settings=[GroupSettings(("lstm", "fc", "act"), 0.9, False, "adam", second=0.999)],
     )
     (found,) = foreign_steps(known)
     assert found.module == "lstm"
