@@ -23,6 +23,7 @@ from taiyi_fx.findings.facts.of_model import (
     undecaying_moments_of,
 )
 from taiyi_fx.findings.facts.of_optimizer import GroupSettings, group_settings_of, step_counts_of
+from taiyi_fx.findings.facts.slips import slips_of
 from taiyi_fx.findings.facts.squashed import classes_of, squashed_by
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.find import find
@@ -63,6 +64,7 @@ __all__ = [
     "repeated_in",
     "settings_of",
     "shrinkage_of",
+    "slips_of",
     "squashed_by",
     "step_counts_of",
     "undecaying_moments_of",

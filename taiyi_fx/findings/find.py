@@ -25,6 +25,7 @@ from taiyi_fx.findings.rules.attention.masks import (
     masks_ahead,
     missing_masks,
     narrow_masks,
+    reading_ahead,
     turned_masks,
 )
 from taiyi_fx.findings.rules.attention.routers import (
@@ -38,13 +39,19 @@ from taiyi_fx.findings.rules.gradients.depth import chains, jumps
 from taiyi_fx.findings.rules.gradients.gradient_steps import gradient_steps
 from taiyi_fx.findings.rules.gradients.gradients import changed_gradients
 from taiyi_fx.findings.rules.gradients.missing import missing_gradients
+from taiyi_fx.findings.rules.gradients.own_parameters import own_parameters
 from taiyi_fx.findings.rules.losses.batch_axes import batch_axes
 from taiyi_fx.findings.rules.losses.given import dropped_outputs, own_pairs, unreachable_targets
 from taiyi_fx.findings.rules.losses.loss import divergence, plateau, spikes, squashed_twice
 from taiyi_fx.findings.rules.losses.mixed_axes import broadcasts, torn_views
 from taiyi_fx.findings.rules.losses.odd_losses import odd_losses
 from taiyi_fx.findings.rules.losses.runs_of_batches import sorted_batches
-from taiyi_fx.findings.rules.losses.sequences import copied_targets, first_places, shifted_targets
+from taiyi_fx.findings.rules.losses.sequences import (
+    copied_targets,
+    first_places,
+    padded,
+    shifted_targets,
+)
 from taiyi_fx.findings.rules.losses.shifts import shifts
 from taiyi_fx.findings.rules.losses.softmax_axes import normalised_samples, softmax_axes
 from taiyi_fx.findings.rules.losses.trivial import trivial_losses
@@ -81,6 +88,7 @@ from taiyi_fx.findings.rules.structure.modes import evaluation_modes, unfed_norm
 from taiyi_fx.findings.rules.structure.odd_attributes import odd_attributes
 from taiyi_fx.findings.rules.structure.odd_forwards import odd_forwards
 from taiyi_fx.findings.rules.structure.odd_norms import odd_norms
+from taiyi_fx.findings.rules.structure.slips import slips
 from taiyi_fx.findings.rules.structure.untrained import untrained_backbones
 from taiyi_fx.findings.rules.structure.zero_weights import zero_weights
 from taiyi_fx.findings.rules.values.alike import alike_rows, same_units
@@ -138,12 +146,14 @@ RULES: tuple[Rule, ...] = (
     turned_masks,
     missing_masks,
     masks_ahead,
+    reading_ahead,
     narrow_masks,
     softmax_axes,
     normalised_samples,
     broadcasts,
     torn_views,
     doubled_outputs,
+    slips,
     missing_activations,
     own_pairs,
     dropped_outputs,
@@ -151,6 +161,7 @@ RULES: tuple[Rule, ...] = (
     copied_targets,
     shifted_targets,
     first_places,
+    padded,
     drift,
     batch_axes,
     untrained_backbones,
@@ -183,6 +194,7 @@ RULES: tuple[Rule, ...] = (
     shares_of_trouble,
     saturated,
     zero_weights,
+    own_parameters,
     zero_gradients,
     missing_gradients,
     squashed_twice,

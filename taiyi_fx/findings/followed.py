@@ -55,6 +55,14 @@ def _is_of_one(cause: Finding, effect: Finding, _: Evidence) -> bool:
     return cause.value == 1 and cause.quantity != "AttentionEntropy"
 
 
+def _is_of_it_so_far(cause: Finding, effect: Finding, _: Evidence) -> bool:
+    return effect.step >= cause.step
+
+
+def _is_of_gradients(cause: Finding, effect: Finding, _: Evidence) -> bool:
+    return effect.step >= cause.step and effect.quantity.startswith("OutputGrad")
+
+
 def _is_of_it(cause: Finding, effect: Finding, _: Evidence) -> bool:
     """True for the module itself and what lies in it: what no optimizer has, none clears."""
     return cause.module != "" and f"{effect.module}.".startswith(f"{cause.module}.")
@@ -190,6 +198,14 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("wild_parameter", {"divergence": _is_from_then, "wild_output": _is_from_then_and_behind}),
     ("zero_weight", {"zero_gradient": _is_before, **_OF_NOTHING}),
     ("zero_output", dict.fromkeys(_OF_ZEROS, _is_from_then_and_behind)),
+    (
+        "zero_output",
+        {
+            **dict.fromkeys(("vanishing_gradient", "gradient_jump", "plateau"), _is_of_it_so_far),
+            "outlier": _is_of_gradients,
+        },
+    ),
+    ("shared_entries", {"stale_statistics": _is_of_it}),
     ("wild_input", dict.fromkeys(_OF_INPUT, _is_at_any_time)),
     ("growth", _OF_GROWTH),
     ("wild_output", _OF_GROWTH),

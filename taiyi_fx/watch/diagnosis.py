@@ -34,6 +34,7 @@ from taiyi_fx.findings import (
     repeated_in,
     settings_of,
     shrinkage_of,
+    slips_of,
     squashed_by,
     step_counts_of,
     undecaying_moments_of,
@@ -133,6 +134,7 @@ class Diagnosis:
             not_finite=self._not_finite,
             step_counts=step_counts_of(self._modules, optimizers),
             attributes=attributes_of(self._modules),
+            slips=slips_of(self._modules),
             group_settings=group_settings_of(self._modules, optimizers),
         )
         found = find(known, strict=self._strict)

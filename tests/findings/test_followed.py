@@ -196,3 +196,9 @@ def test_numbers_of_a_module_whose_forward_is_odd_are_beneath_it():
 def test_the_forward_that_a_missing_mask_makes_odd_is_beneath_it(module, n):
     cause = of("missing_mask", "warning", "a.x")
     assert len(beneath(cause, of("odd_forward", "warning", module))) == n
+
+
+def test_what_one_module_that_stands_several_times_leads_to_is_beneath_it():
+    cause = of("shared_entries", "note", "a")
+    kept = beneath(cause, of("stale_statistics", "warning", "a.x"))
+    assert kept == [("shared_entries", "a", ["a.x"])]

@@ -21,6 +21,7 @@ from taiyi_fx.findings.facts.of_layers import LayerSettings
 from taiyi_fx.findings.facts.of_optimizer import GroupSettings
 from taiyi_fx.findings.facts.places import in_order
 from taiyi_fx.findings.facts.robust import median
+from taiyi_fx.findings.facts.slips import Slip
 from taiyi_fx.findings.facts.watched import Steps, Watched, at_common_steps, grouped
 
 if TYPE_CHECKING:  # a run is read without torch, which takes a second to import
@@ -99,6 +100,8 @@ class Evidence:
         group_settings: The settings of each group of the optimizers.
         step_counts: The steps that the optimizer itself counts of each module's weight.
         attributes: The class of each module, its settings, and which parameters it has.
+        slips: The calls in the source of modules' classes that do not what they seem to, by the
+            name of the first module of each class.
         not_finite: The modules that were not finite as the first NaN or Inf was seen, by step.
         frozen_adapters: The modules with parameters of adapters, if none of these are trained
             though others of the model's are.
@@ -135,6 +138,7 @@ class Evidence:
     group_settings: Sequence[GroupSettings] = ()
     step_counts: Mapping[str, int] = field(default_factory=dict)
     attributes: Mapping[str, Attributes] = field(default_factory=dict)
+    slips: Mapping[str, Sequence[Slip]] = field(default_factory=dict)
 
     @staticmethod
     def of(series: Iterable[Watched], reasons: Reasons | None = None) -> Evidence:

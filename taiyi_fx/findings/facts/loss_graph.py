@@ -38,11 +38,12 @@ from taiyi_fx.findings.facts.layer_runs import (
 )
 from taiyi_fx.findings.facts.logits import Logits, logits_of, logits_of_shares
 from taiyi_fx.findings.facts.lost_axes import lost_axes, sizes_over_samples
+from taiyi_fx.findings.facts.padding import Padding, padding_of
 from taiyi_fx.findings.facts.second_uses import used_in_several_ways
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS, is_divergence, squashing_loss
 from taiyi_fx.findings.facts.unsummed import unsummed_softmaxes
 from taiyi_fx.findings.facts.views import torn_views
-from taiyi_fx.findings.facts.ways import first_place, reached_by
+from taiyi_fx.findings.facts.ways import first_place, last_place, reached_by
 
 _SOFTMAXES = ("Softmax", "LogSoftmax")
 _LAYERS = ("Addmm", "Mm", "Convolution")
@@ -109,8 +110,8 @@ class LossGraph(NamedTuple):
         softmaxes: Softmaxes over the wrong axis.
         broadcasts: Operands whose samples are combined with all samples of the other.
         copied: The module that is given what the loss has for targets; empty if there is none.
-        shifted: The module that is given them some other places later, and how many: none or one
-            is usual. None if there is none.
+        shifted: The module that is given them some places later, and how many: one of a model that
+            guesses the next token. None if there is none.
         views: Views that exchange two sizes, and so mix the entries of both axes.
         logits: What its cross entropy is given; None where there is none, or several.
         is_made_anew: True for a loss that is made of one number, which nothing was computed to.
@@ -129,6 +130,8 @@ class LossGraph(NamedTuple):
         of_shares: What it is given, if it is a cross entropy with shares of classes for targets.
         squashing: The loss function of torch that squashes what was squashed already.
         is_judged: True if its last layer is another model's, as a generator's is its judge's.
+        last_place: The module before the last place of each sequence, likewise.
+        padding: The padding of the sequences that it depends on; None if none is seen.
         out_of_reach: Targets that the activation behind the last layer cannot return.
     """
 
@@ -155,6 +158,8 @@ class LossGraph(NamedTuple):
     squashing: str = ""
     is_judged: bool = False
     out_of_reach: tuple[OutOfReach, ...] = ()
+    last_place: str | None = None
+    padding: Padding | None = None
 
 
 def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
@@ -203,6 +208,8 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         squashing_loss(loss),
         is_judged(uses, parameters),
         tuple(out_of_reach(uses, parameters)),
+        last_place(uses, parameters),
+        padding_of(uses, parameters),
     )
 
 
@@ -241,7 +248,7 @@ def _copied(uses: Uses, parameters: Mapping[int, str]) -> tuple[str, tuple[str, 
     if same is not None:
         return owner_before(same, parameters), None
     shifts = [(x, by) for x, ids in given if ids.ndim == 2 for by in _shifts(targets, ids)]
-    if len(shifts) != 1 or shifts[0][1] in _USUAL:
+    if len(shifts) != 1 or not shifts[0][1]:
         return "", None
     ((table, by),) = shifts
     return "", (owner_before(table, parameters), by)

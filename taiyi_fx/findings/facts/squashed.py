@@ -20,7 +20,10 @@ from taiyi_fx.findings.facts.autograd import (
 )
 
 _LOSSES = ("LogSoftmax", "BinaryCrossEntropyWithLogits")
+_NORMALISER = "Logsumexp"
+"""What Categorical subtracts from logits, as log_softmax does."""
 _NAMES = {
+    _NORMALISER: "Categorical(logits=...)",
     "LogSoftmax": "cross_entropy",
     "BinaryCrossEntropyWithLogits": "binary_cross_entropy_with_logits",
 }
@@ -43,7 +46,9 @@ _CLOSED = ("Sigmoid", "Softmax")
 """Functions that nobody means to apply to what they return."""
 _PRODUCTS = ("Mm", "Bmm")
 _TURNS = KEEPS | TURNS
+_OF_ROWS = ("Split", "SplitWithSizes", "Cat", "Slice")
 _NORMS = ("LinalgVectorNorm", "Norm")
+_MASKED = ("MaskedFill", "Where")
 _NEAR = 4
 """Functions between a norm and the quotient by it: a bound from below, an axis that is kept."""
 _SUMS = ("Sum", "Mean", "Div", "Mul", "Stack")
@@ -69,11 +74,12 @@ def squashed_by(loss: Any) -> str:
         given = _given(node)
         if given in _SQUASHES:
             return _SQUASHES[given]
-        is_choice = name_of(node) == _LOSSES[0] and given in _PRODUCTS
-        if is_choice and all(map(_is_of_unit_size, operands_of(maker_of(node)))):
+        if name_of(node) == _LOSSES[0] and _is_of_cosines(maker_of(node)):
             return COSINES
         if name_of(node) == _LOSSES[0] and given == "Addmm" and _is_given_shares(maker_of(node)):
             return SHARES
+    if any(_is_normalised_twice(node) for node in nodes_near(start, (_NORMALISER,), _FAR)):
+        return _SQUASHES["Softmax"]
     for node in nodes_near(start, _CLOSED, _FAR):
         if _given(node) == name_of(node):
             return TWICE + _SQUASHES[name_of(node)]
@@ -90,7 +96,7 @@ def squashing_loss(loss: Any) -> str:
     Args:
         loss: The loss, a tensor.
     """
-    nodes = nodes_near(getattr(loss, "grad_fn", None), _LOSSES, _FAR)
+    nodes = nodes_near(getattr(loss, "grad_fn", None), (*_LOSSES, _NORMALISER), _FAR)
     return next((_NAMES[name_of(node)] for node in nodes if _given(node) in _SQUASHES), "")
 
 
@@ -146,13 +152,38 @@ def _is_given_shares(layer: Any) -> bool:
     return len(shape) > 1 and axis_of(given._saved_dim, len(shape)) == len(shape) - 1
 
 
+def _is_normalised_twice(node: Any) -> bool:
+    """True for the normaliser of what a softmax returns, over the same axis, for its logarithm."""
+    given = maker_of(node)
+    if given is None or name_of(given) != "Softmax" or not (ndim := len(shape_of(given))):
+        return False
+    axes = node._saved_dim if isinstance(node._saved_dim, (tuple, list)) else (node._saved_dim,)
+    return [axis_of(axis, ndim) for axis in axes] == [axis_of(given._saved_dim, ndim)]
+
+
+def _is_of_cosines(node: Any) -> bool:
+    """True for products of unit vectors, with no factor above 1, of which some may be masked."""
+    while node is not None and (name_of(node) in _MASKED or _is_times_one(node)):
+        node = maker_of(node)
+    if node is None or name_of(node) not in _PRODUCTS:
+        return False
+    return all(map(_is_of_unit_size, operands_of(node)))
+
+
 def _is_of_unit_size(node: Any) -> bool:
     """True for what is divided by its own norm, behind what rearranges it or makes it no larger."""
-    while node is not None and (name_of(node) in _TURNS or _is_times_one(node)):
+    while node is not None and (
+        name_of(node) in _TURNS or _is_times_one(node) or _is_of_rows(node)
+    ):
         node = next(iter(makers_of(node)), None)
     if node is None or name_of(node) != "Div" or None in operands_of(node):
         return False
     return any(True for _ in nodes_near(operands_of(node)[1], _NORMS, _NEAR))
+
+
+def _is_of_rows(node: Any) -> bool:
+    """True for what parts or joins rows, as the halves of a batch, and leaves each as it is."""
+    return name_of(node) in _OF_ROWS and node._saved_dim == 0
 
 
 def _is_times_one(node: Any) -> bool:

@@ -47,13 +47,22 @@ def first_place(uses: Uses, parameters: Mapping[int, str]) -> str | None:
         uses: The functions that made the loss.
         parameters: The module of each parameter, by the parameter's id.
     """
+    return _only_place(0, uses, parameters)
+
+
+def last_place(uses: Uses, parameters: Mapping[int, str]) -> str | None:
+    """The module before a selection of the last place of each sequence, likewise."""
+    return _only_place(-1, uses, parameters)
+
+
+def _only_place(index: int, uses: Uses, parameters: Mapping[int, str]) -> str | None:
     ends = [node for node in uses.nodes if name_of(node) in _CHOICES]
     level, taken, seen = ends, list[Any](), set[int]()
     if len(ends) != 1:
         return None
     for _ in range(_FAR):
-        taken += [node for node in level if _is_first(node)]
-        rest = [node for node in level if not _is_first(node)]
+        taken += [node for node in level if _is_place(node, index)]
+        rest = [node for node in level if not _is_place(node, index)]
         if any(len(shape_of(node)) >= _SEQUENCE for node in rest):
             return None
         level = [x for node in rest for x in makers_of(node) if id(x) not in seen]
@@ -61,9 +70,11 @@ def first_place(uses: Uses, parameters: Mapping[int, str]) -> str | None:
     return owner_before(taken[0], parameters) if taken and not level else None
 
 
-def _is_first(node: Any) -> bool:
-    """True for the entries of a sequence at its first place."""
-    if name_of(node) != "Select" or node._saved_index != 0:
+def _is_place(node: Any, index: int) -> bool:
+    """True for the entries of a sequence at its first place, 0, or its last, -1."""
+    if name_of(node) != "Select":
         return False
-    ndim = len(shape_of(node)) + 1
-    return ndim >= _SEQUENCE and axis_of(node._saved_dim, ndim) == 1
+    ndim, sizes = len(shape_of(node)) + 1, node._saved_self_sym_sizes
+    if ndim < _SEQUENCE or axis_of(node._saved_dim, ndim) != 1:
+        return False
+    return axis_of(node._saved_index, int(sizes[1])) == index % int(sizes[1])

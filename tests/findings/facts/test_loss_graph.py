@@ -210,8 +210,8 @@ def shifted(by, *others):
     return loss_graph_of(loss, owners_of({**tables})).shifted
 
 
-def test_targets_that_are_an_embedding_s_indices_two_places_later_are_shifted():
-    assert [shifted(by) for by in (0, 1, 2, 3)] == [None, None, ("t0", 2), ("t0", 3)]
+def test_targets_that_are_an_embedding_s_indices_some_places_later_are_shifted():
+    assert [shifted(by) for by in (0, 1, 2, 3)] == [None, ("t0", 1), ("t0", 2), ("t0", 3)]
 
 
 def test_few_targets_may_be_tokens_two_places_later_by_chance():

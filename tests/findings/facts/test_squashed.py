@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.distributions import Categorical
 
 import taiyi_fx
 from taiyi_fx.findings import classes_of, squashed_by
@@ -52,6 +53,10 @@ W = torch.randn(6, 5, requires_grad=True)
         (lambda: F.cross_entropy(HEAD(X.softmax(0)), Y), ""),
         (lambda: F.cross_entropy(F.linear(X.softmax(-1), W), Y), ""),
         (lambda: F.cross_entropy(HEAD(X), Y), ""),
+        (lambda: -Categorical(logits=X.softmax(1)).log_prob(Y).mean(), "softmax"),
+        (lambda: -Categorical(logits=X.log_softmax(1)).log_prob(Y).mean(), ""),
+        (lambda: -Categorical(probs=X.softmax(1)).log_prob(Y).mean(), ""),
+        (lambda: X.softmax(1).logsumexp(0).sum(), ""),
         (lambda: X, ""),
         (lambda: 3.0, ""),
     ],
@@ -82,6 +87,10 @@ W = torch.randn(6, 5, requires_grad=True)
         "a softmax of samples",
         "a mixture of rows",
         "a layer",
+        "a distribution of shares",
+        "of logarithms",
+        "of probabilities",
+        "over another axis",
         "leaf",
         "number",
     ],

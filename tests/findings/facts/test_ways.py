@@ -7,7 +7,7 @@ from torch import nn
 
 from taiyi_fx.findings import owners_of
 from taiyi_fx.findings.facts.autograd import Uses
-from taiyi_fx.findings.facts.ways import first_place, reached_by
+from taiyi_fx.findings.facts.ways import first_place, last_place, reached_by
 
 PARTS = nn.ModuleDict({"body": nn.Linear(6, 8), "head": nn.Linear(8, 3), "other": nn.Linear(6, 8)})
 OWNERS = owners_of(dict(PARTS.named_modules()))
@@ -32,6 +32,21 @@ def loss(pool):
 )
 def test_the_first_place_is_seen_where_it_is_taken_alone(pool, found):
     assert first_place(loss(pool), OWNERS) == found
+
+
+@pytest.mark.parametrize(
+    ("pool", "found"),
+    [
+        (lambda x: x[:, -1], "body"),
+        (lambda x: x[:, 4].relu(), "body"),
+        (lambda x: x[:, 0], None),
+        (lambda x: x.transpose(0, 1)[-1], None),
+        (lambda x: x[:, -1] + x.mean(1), None),
+    ],
+    ids=["last", "counted", "first", "of another axis", "both"],
+)
+def test_the_last_place_is_seen_likewise(pool, found):
+    assert last_place(loss(pool), OWNERS) == found
 
 
 def test_a_loss_without_classes_has_no_first_place():

@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
+from taiyi_fx.findings.facts.attributes import is_recurrent
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import STEPS
 from taiyi_fx.findings.facts.robust import median
@@ -22,6 +23,8 @@ siblings that has it: else it is on purpose."""
 _EVEN, _HALF, _ONE = 0.9, (0.5, 0.75), (0.8, 1.1)
 """The entropy of attention that is all but even, the share of keys that a triangle leaves, and how
 many keys of the weight of the first one are one."""
+_CLEARLY, _SHOWN = 0.02, 3
+"""The share of a query's weight on later keys that no rounding makes; and names in a sentence."""
 _TIMES = 8.0
 """The share of keys that all others may see over that of one."""
 _SUM, _VARIES = 1e-6, 1e-3
@@ -43,6 +46,13 @@ MISSING_MASK = Kind(
 _ONE_AHEAD = (
     "Look at the diagonal of the mask: torch.tril(ones) keeps the keys up to the query's own, and "
     "torch.triu(ones, diagonal=1) hides those behind it"
+)
+READS_AHEAD = Kind(
+    "reads_ahead",
+    "alert",
+    "Give its attentions a causal mask: is_causal=True, or True, or -inf in a mask of floats, at "
+    "the keys to be hidden; a mask of floats with 0 and 1 adds these to the scores, and hides "
+    "nothing. A recurrent layer must not be bidirectional",
 )
 NARROW_MASK = Kind(
     "narrow_mask",
@@ -98,6 +108,31 @@ def masks_ahead(evidence: Evidence) -> Iterator[Finding]:
             f"one, {value:.2g}: each sees one key too many, the token that it has to guess"
         )
         yield MISSING_MASK.at(ahead[0], 0, text, "0 of later keys", advice=_ONE_AHEAD)
+
+
+def reading_ahead(evidence: Evidence) -> Iterator[Finding]:
+    """Models whose targets are the next tokens, and all of whose layers see these."""
+    of_next = [
+        (loss, graph.shifted[0])
+        for loss, graph in evidence.graphs
+        if graph.shifted is not None and graph.shifted[1] == 1
+    ]
+    ahead = [*evidence.of_quantity("AttentionAhead")]
+    recurrent = [name for name in evidence.attributes if is_recurrent(name, evidence.attributes)]
+    sides = [evidence.attributes[name].settings.get("bidirectional") for name in recurrent]
+    both = [repr(name) for name in (*(one.module for one in ahead), *recurrent)]
+    if not of_next or not both or [*masks_ahead(evidence)]:
+        return
+    if all(sides) and all((one.values > _CLEARLY).all() for one in ahead):
+        loss, module = of_next[0]
+        seen = "see the tokens that they are to guess"
+        text = (
+            f"the targets of {loss.quantity!r} are the tokens that {module!r} is given one place "
+            f"later, and {', '.join(both[:_SHOWN])}{', ...' * (len(both) > _SHOWN)} {seen}"
+        )
+        if ahead:
+            text += f": {median(ahead[0].values):.2g} of the weight is on keys that are later"
+        yield READS_AHEAD.at(loss, 0, text, "0 of later tokens", module="")
 
 
 def _vocabulary(evidence: Evidence) -> int:

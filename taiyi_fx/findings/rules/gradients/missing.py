@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from taiyi_fx.findings.blocks import in_blocks, named
 from taiyi_fx.findings.facts.evidence import Evidence, listed
 from taiyi_fx.findings.facts.lasting import STEPS, ends
-from taiyi_fx.findings.facts.watched import Watched, names_of
+from taiyi_fx.findings.facts.watched import Watched, grouped, names_of
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
@@ -36,6 +36,10 @@ _OF_CUTS = (
 )
 _OF_INDICES = ("max", "min", "topk", "sort", "kthvalue")
 """Functions that return indices beside values."""
+_STATE = (
+    "Detach the state between batches at most: within a sequence, the gradient has to go back "
+    "through all steps of it"
+)
 DETACHED_OF_ALL = Kind(
     "detached",
     "alert",
@@ -50,6 +54,7 @@ DETACHED_AT_END = Kind(
     "for detach, .data, .item, torch.no_grad, and for a term that is missing in the loss",
 )
 
+_STEPS_OF_CELL = 3
 _TABLE = "torch.nn.modules.sparse.Embedding"
 _UNCALLED = "the module was not called"
 _COMPUTED = "is computed of other parameters"
@@ -69,6 +74,7 @@ def missing_gradients(evidence: Evidence) -> Iterator[Finding]:
     cut = [s for s in lacking if _is_cut_off(s.module, evidence)]
     yield from _detached(cut, evidence)
     yield from _cut_off_later(evidence)
+    yield from _cut_off_in_time(evidence)
     yield from _frozen_alone(lacking, evidence)
     ends = {s.module for s in cut if _is_last_of_its_role(s, evidence)}
     odd = [*_odd_ones([s for s in lacking if s.module not in ends], evidence)]
@@ -182,6 +188,30 @@ def _cut_off_later(evidence: Evidence) -> Iterator[Finding]:
         text = f"no gradient reaches {site.module!r} after step {site.steps[-1]}"
         text += f", nor {names_of(others)} before it" if others else ""
         yield DETACHED.at(site, -1, text, "a gradient, as in the beginning")
+
+
+def _cut_off_in_time(evidence: Evidence) -> Iterator[Finding]:
+    """Recurrent cells of which the last step of each sequence alone gets a gradient."""
+    calls = grouped([*evidence.of_quantity("OutputRMS")], lambda s: s.name)
+    pulled = {s.module for s in evidence.of_quantity("OutputGradRMS")}
+    for name, every in calls.items():
+        is_cell = name in evidence.attributes and _is_cell(evidence.attributes[name].kind)
+        known = [s for s in every if len(s.steps) >= STEPS]
+        if not is_cell or len(known) < _STEPS_OF_CELL:
+            continue
+        *before, last = known
+        if last.module in pulled and pulled.isdisjoint(s.module for s in before):
+            text = (
+                f"of {len(known)} calls of {name!r}, one after the other, the last alone gets a "
+                "gradient: what its state remembers is not learnt"
+            )
+            others = {"module": name, "advice": _STATE}
+            yield DETACHED.at(last, 0, text, "a gradient of each call", **others)
+
+
+def _is_cell(kind: str) -> bool:
+    """True for a class that is called for each step of a sequence, as torch's are."""
+    return kind.endswith("Cell")
 
 
 def _has_ended(gradient: Watched, evidence: Evidence) -> bool:

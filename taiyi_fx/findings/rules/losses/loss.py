@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.movers import moved_first
@@ -45,6 +46,10 @@ _PART = 0.2
 """Of where the loss began: jumps that are smaller undo little."""
 _LASTS = 5
 """Numbers after it that are as high: then it is no single batch."""
+_TAIL, _ALONE = 0.01, 0.7
+"""The share of a loss's numbers that are as high, and of these the share that the next number is
+back from: such batches come again and again, as hard samples in small batches do.
+"""
 
 _RATE = "try a tenth of it, warm it up, or clip gradients"
 DIVERGENCE = Kind(
@@ -150,11 +155,19 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         untrained = float(np.fmax(first, guess))
         has_learnt = medians[i] < _LEARNT * untrained
         is_worse = has_learnt and scores[i] > _CLEAR and loss.values[i] > _ABOVE * untrained
-        is_wild = lasts or is_huge or (is_worse and not is_latest)
+        is_odd = is_huge or (is_worse and not is_latest)
+        is_wild = lasts or (is_odd and not _is_tail(loss.values, medians, is_spike))
         is_wild = is_wild and is_seen and not is_of_players(loss, evidence)
         is_wild = is_wild and not _is_part(loss, evidence)
         severity = "warning" if is_wild else "note"
         yield SPIKE.at(loss, i, text, f"near {medians[i]:.3g}", module="", severity=severity)
+
+
+def _is_tail(values: Numbers, medians: Numbers, is_spike: NDArray[np.bool_]) -> bool:
+    """True where jumps come again and again, each of a single number: so batches vary."""
+    at = np.flatnonzero(is_spike)
+    is_back = values[np.minimum(at + 1, len(values) - 1)] <= _HIGH * medians[at]
+    return len(at) > max(_LASTS, _TAIL * len(values)) and bool(is_back.mean() >= _ALONE)
 
 
 def squashed_twice(evidence: Evidence) -> Iterator[Finding]:

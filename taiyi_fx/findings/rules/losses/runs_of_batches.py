@@ -39,8 +39,13 @@ SORTED_BATCHES = Kind(
 
 
 def sorted_batches(evidence: Evidence) -> Iterator[Finding]:
-    """Losses worse than a guess again and again, that are alike from step to step."""
-    for loss in evidence.losses:
+    """Losses worse than a guess again and again, that are alike from step to step.
+
+    Of parts of a loss none: one of a player that wins and loses goes up and down by itself, and
+    batches that are sorted show in the whole.
+    """
+    whole = [loss for loss in evidence.losses if loss.quantity.lower() == "loss"]
+    for loss in whole or evidence.losses:
         classes = evidence.classes.get(loss.quantity, 0)
         if classes < 2 or not _is_of_each_step(loss) or not np.isfinite(loss.values).all():
             continue

@@ -42,7 +42,7 @@ _NUMBERS = {2: "two", 3: "three"}
 def shifted_targets(evidence: Evidence) -> Iterator[Finding]:
     """Losses whose targets are the tokens after the next one."""
     for loss, graph in evidence.graphs:
-        if graph.shifted is not None:
+        if graph.shifted is not None and graph.shifted[1] in _NUMBERS:
             module, by = graph.shifted
             text = (
                 f"the targets of {loss.quantity!r} are the indices that {module!r} is given "
@@ -72,3 +72,38 @@ def first_places(evidence: Evidence) -> Iterator[Finding]:
                 "attention is causal: this place sees itself, and nothing of the rest"
             )
             yield FIRST_PLACE.at(loss, 0, text, "the last place", module="")
+
+
+_PADDING = (
+    "Give the loss ignore_index, the index of the padding, or put -100 where the targets are "
+    "padding"
+)
+PADDED_TARGETS = Kind("padded_targets", "warning", _PADDING)
+PADDED_PLACE = Kind(
+    "padded_place",
+    "warning",
+    "Take the last place of each sequence that is no padding, x[range(n), lengths - 1], or a mean "
+    "over such places; pad on the left; or give a recurrent layer a packed sequence, and take its "
+    "last state",
+)
+
+
+def padded(evidence: Evidence) -> Iterator[Finding]:
+    """Losses that have padding for targets, or take what stands at the place of padding alone."""
+    for loss, graph in evidence.graphs:
+        padding = graph.padding
+        if padding is None:
+            continue
+        of = f" that {padding.module!r} is given" * bool(padding.module)
+        shown = f"{padding.sequences:.0%} of the sequences{of} end in a run of {padding.index}"
+        if padding.targets and graph.shifted is not None:
+            text = f"{padding.targets:.0%} of the targets of {loss.quantity!r} are padding: {shown}"
+            expected = "targets that are no padding"
+            yield PADDED_TARGETS.at(loss, 0, text, expected, module="", value=padding.targets)
+        if graph.last_place is not None:
+            text = (
+                f"{loss.quantity!r} takes the last place of each sequence alone, and {shown}, "
+                "which is padding"
+            )
+            expected = "the last place that is no padding"
+            yield PADDED_PLACE.at(loss, 0, text, expected, module="", value=padding.sequences)

@@ -9,7 +9,7 @@ import numpy as np
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import STEPS, ends, since
 from taiyi_fx.findings.facts.robust import median
-from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.facts.watched import Watched, at_common_steps
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
@@ -38,6 +38,14 @@ WILD_OUTPUT = Kind(
     "Look at how it is initialised, and at the scale of what it is given",
 )
 
+_NOTHING, _LITTLE = 1e-6, 0.1
+"""The share of its size that rounding leaves of a mean of what adds up to zero, at first; and the
+largest later.
+"""
+_CENTRED = (
+    "Look at what lies between the two: a mean over the axes along which a norm has just centred "
+    "is 0 for each sample, whatever it is given; take the mean first, or another norm"
+)
 _GROWS = (
     "Look for what rewards its size: a term of the loss of the wrong sign or without a bound, a "
     "learning rate that is too large, or a norm that is missing"
@@ -52,6 +60,7 @@ def zero_outputs(evidence: Evidence) -> Iterator[Finding]:
             text = f"step {one.steps[i]}: the output of {one.module!r} is exactly 0 from here on"
             yield ZERO_OUTPUT.at(one, i, text, "above 0")
     yield from _zero_inputs(evidence)
+    yield from _next_to_nothing(evidence)
 
 
 def _zero_inputs(evidence: Evidence) -> Iterator[Finding]:
@@ -69,6 +78,34 @@ def _zero_inputs(evidence: Evidence) -> Iterator[Finding]:
             )
             text += evidence.made_by(one.module)
             yield UNFED.at(one, i, text, "above 0")
+            return
+
+
+def _next_to_nothing(evidence: Evidence) -> Iterator[Finding]:
+    """The first module that is given next to nothing of what the one module before it returns.
+
+    As the mean of what a norm has centred over the same axes. Not where branches begin at next to
+    nothing on purpose.
+    """
+    if evidence.has_layer_scales or evidence.beginning_at_zero:
+        return
+    returned = evidence.by_module("OutputRMS")
+    for one in evidence.of_quantity("InputRMS"):
+        before = [*evidence.modules_before(one.module, returned.keys())]
+        if len(before) != 1 or len(one.values) < STEPS:
+            continue
+        given, made = at_common_steps([one, returned[before[0]]])
+        if not len(given.values) or given.steps[0] or not given.values[0]:
+            continue
+        # A bias of the norm may make a little more of it later.
+        factors = given.values / made.values
+        if factors[0] <= _NOTHING and (factors <= _LITTLE).all():
+            text = (
+                f"what {one.module!r} is given begins at {given.values[0]:.2g}, next to nothing, "
+                f"though {before[0]!r} before it returns {made.values[0]:.3g}"
+            )
+            text += evidence.made_by(one.module)
+            yield UNFED.at(one, 0, text, f"near {made.values[0]:.2g}", advice=_CENTRED)
             return
 
 

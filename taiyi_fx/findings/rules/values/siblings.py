@@ -34,6 +34,8 @@ _FEW = 3
 """Siblings below which none is the odd one out: of sizes. Of factors two are enough."""
 _FACTOR = 1.3
 """Powers of ten by which an outlier differs from the median of its siblings: a factor of 20."""
+_OF_THREE = 2.0
+"""And where there are just two others: their widths and kernels may make a factor of 50."""
 _OF_STREAM = 0.8
 """And that of a residual stream from one norm to the next: it grows little by little."""
 _BROKEN = 2.5
@@ -297,7 +299,8 @@ def _of_group(group: list[Watched], bounds: _Bounds, now: _Now) -> Iterator[Find
         return
     table = np.stack([log10(one.values) for one in group])
     distances, width = table - medians(table), spreads(table)
-    is_far = np.abs(distances) > np.maximum(bounds.powers, bounds.sigmas * width)
+    powers = bounds.powers if len(group) > _FEW else max(bounds.powers, _OF_THREE)
+    is_far = np.abs(distances) > np.maximum(powers, bounds.sigmas * width)
     if len(group) > _FEW:
         is_far |= np.abs(distances) > np.maximum(bounds.of_equals, _MANY_SIGMAS * width)
     lasts = (is_far.mean(1) >= _SHARE) & is_far[:, -1]

@@ -14,6 +14,7 @@ from taiyi_fx.findings.rules.attention.masks import (
     masks_ahead,
     missing_masks,
     narrow_masks,
+    reading_ahead,
     turned_masks,
 )
 from tests.findings.given import evidence
@@ -231,3 +232,55 @@ def test_a_mask_that_leaves_one_later_key_is_named_in_a_language_model():
 )
 def test_other_masks_and_other_models_are_none(known):
     assert [*masks_ahead(known)] == []
+
+
+class Guesser(nn.Module):
+    def __init__(self, mask, *, is_bidirectional):
+        super().__init__()
+        self.words = nn.Embedding(11, 8)
+        layer = nn.TransformerEncoderLayer(8, 2, 8, 0.0, batch_first=True)
+        self.body = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.lstm = nn.LSTM(8, 4, bidirectional=is_bidirectional, batch_first=True)
+        self.head, self.mask = nn.Linear(8 if is_bidirectional else 4, 11), mask
+
+    def forward(self, ids):
+        x = self.words(ids)
+        if self.mask is not None:
+            x = self.body(x, self.mask)
+        return self.head(self.lstm(x)[0])
+
+
+LATER = torch.ones(12, 12).triu(1)
+
+
+@pytest.mark.parametrize(
+    ("mask", "is_bidirectional", "shift", "is_told"),
+    [
+        (LATER, True, 1, True),
+        (0 * LATER, True, 1, True),
+        (None, True, 1, True),
+        (None, False, 1, False),
+        (LATER.bool(), True, 1, False),
+        (LATER.masked_fill(LATER > 0, -torch.inf), True, 1, False),
+        (LATER, True, 0, False),
+        (LATER, True, 2, False),
+    ],
+    ids=["of ones", "none", "recurrent", "one way", "of words", "of floats", "copied", "skipped"],
+)
+def test_layers_that_all_see_the_next_token_are_an_alert(mask, is_bidirectional, shift, is_told):
+    model = taiyi_fx.instrument(Guesser(mask, is_bidirectional=is_bidirectional), "transformer")
+    generator = torch.Generator().manual_seed(0)
+    for step in range(4):
+        ids = torch.randint(11, (8, 12 + shift), generator=generator)
+        loss = F.cross_entropy(model(ids[:, :12]).flatten(0, 1), ids[:, shift:].flatten())
+        model.monitor.log("loss", loss)
+        loss.backward()
+        model.monitor.track(step)
+    found = [one for one in model.monitor.findings if one.kind == "reads_ahead"]
+    assert [one.severity for one in found] == ["alert"] * is_told
+    assert all("that 'words' is given one place later" in one.text for one in found)
+
+
+def test_one_layer_that_looks_back_alone_makes_it_none():
+    known = ahead(0.4, 0.0, 0.5)
+    assert [*reading_ahead(known)] == []

@@ -352,3 +352,26 @@ def test_a_last_head_that_no_gradient_reaches_is_a_note(loss_of):
 )
 def test_a_last_head_that_is_used_at_times_or_frozen_or_unknown_is_none(loss_of, others):
     assert "detached" not in [one[0] for one in of_two_heads(loss_of, **others)]
+
+
+class Reader(nn.Module):
+    def __init__(self, *, keeps):
+        super().__init__()
+        self.cell, self.head, self.keeps = nn.GRUCell(4, 6), nn.Linear(6, 2), keeps
+
+    def forward(self, x):
+        state = torch.zeros(len(x), 6)
+        for step in x.unbind(1):
+            state = self.cell(step, state if self.keeps else state.detach())
+        return self.head(state)
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_state_that_is_detached_at_each_step_is_told(keeps):
+    watched = taiyi_fx.instrument(Reader(keeps=keeps))
+    for step in range(10):
+        watched(torch.randn(8, 5, 4)).square().mean().backward()
+        watched.monitor.track(step)
+    found = [one for one in watched.monitor.findings if one.kind == "detached"]
+    assert [one.module for one in found] == [] if keeps else ["cell"]
+    assert all("of 5 calls of 'cell'" in one.text for one in found)

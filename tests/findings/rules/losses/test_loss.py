@@ -223,6 +223,17 @@ def test_a_spike_at_the_latest_batch_alone_is_a_note():
     assert [one.severity for one in spikes(evidence(numbers))] == ["warning"]
 
 
+@pytest.mark.parametrize(("length", "severity"), [(1, "note"), (3, "warning")])
+def test_jumps_that_come_again_and_again_are_how_batches_vary(length, severity):
+    """As of hard samples in small batches; unless each lasts."""
+    values = 0.1 * np.exp(0.3 * np.random.default_rng(0).normal(size=400))
+    values[:20] += 2.3
+    for i in range(60, 400, 20):
+        values[i : i + length] = 3.0
+    (found,) = spikes(of(values))
+    assert found.severity == severity
+
+
 @pytest.mark.parametrize(("names", "is_told"), [(("loss_d", "loss_g"), False), (("loss",), True)])
 def test_the_losses_of_players_may_rise(names, is_told):
     """As that of a DCGAN's generator, while its judge learns."""

@@ -60,3 +60,10 @@ def test_steps_between_which_others_lie_say_nothing():
 
 def test_where_classes_are_not_known_nothing_is_said():
     assert found_in(RUNS, classes=0) == []
+
+
+def test_of_parts_none_is_sorted_where_the_whole_is_not():
+    numbers = {("", "kl_loss"): RUNS, ("", "loss"): 2.4 + 0.5 * NOISE}
+    known = replace(evidence(numbers), classes=dict.fromkeys(("loss", "kl_loss"), 10))
+    assert [*sorted_batches(known)] == []
+    assert len([*sorted_batches(replace(known, series=known.series[:1]))]) == 1

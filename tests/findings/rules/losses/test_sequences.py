@@ -111,3 +111,42 @@ def test_the_first_place_alone_is_told_of_causal_attention(place, is_causal, is_
     found = [one for one in watched.monitor.findings if one.kind == "first_place"]
     assert len(found) == is_told
     assert all("sees itself, and nothing of the rest" in one.text for one in found)
+
+
+LENGTHS = torch.tensor([12, 10, 9, 8, 6, 5, 4, 3])
+
+
+def found_of_padding(take, *, left_out=-100, pads=True):
+    torch.manual_seed(0)
+    watched = taiyi_fx.instrument(Model(is_causal=True), "transformer")
+    for step in range(3):
+        ids = torch.randint(1, 11, (8, 12))
+        ids = torch.where(torch.arange(12) < LENGTHS[:, None], ids, 0) if pads else ids
+        made, targets = take(watched(ids[:, :-1]), ids)
+        loss = F.cross_entropy(made, targets, ignore_index=left_out)
+        watched.monitor.log("loss", loss)
+        loss.backward()
+        watched.monitor.track(step)
+    return [one.kind for one in watched.monitor.findings if one.kind.startswith("padded")]
+
+
+def of_all(made, ids):
+    return made.flatten(0, 1), ids[:, 1:].flatten()
+
+
+def of_last(made, ids):
+    return made[:, -1], ids[:, 0]
+
+
+@pytest.mark.parametrize(
+    ("take", "options", "kinds"),
+    [
+        (of_all, {}, ["padded_targets"]),
+        (of_all, {"left_out": 0}, []),
+        (of_all, {"pads": False}, []),
+        (of_last, {}, ["padded_place"]),
+        (of_last, {"pads": False}, []),
+    ],
+)
+def test_padding_among_targets_and_at_the_one_place_that_is_taken_is_told(take, options, kinds):
+    assert found_of_padding(take, **options) == kinds

@@ -88,3 +88,22 @@ def test_a_state_that_begins_at_zero_is_given_something_in_later_calls(later, co
     numbers |= {("cell", "InputRMS"): 0.0, ("cell", "OutputRMS"): 0.5}
     numbers |= {("cell@1", "InputRMS"): later, ("cell@1", "OutputRMS"): 0.5}
     assert len([*zero_outputs(evidence(numbers))]) == count
+
+
+@pytest.mark.parametrize(
+    ("given", "before", "count"),
+    [(4e-8, {"n"}, 1), (1e-3, {"n"}, 0), (4e-8, {"n", "m"}, 0)],
+    ids=["nothing", "little", "of several"],
+)
+def test_what_becomes_next_to_nothing_between_two_modules_is_told(given, before, count):
+    values = np.append([given], np.linspace(0.002, 0.04, 39))
+    numbers = {("n", "OutputRMS"): 1.0, ("fc", "InputRMS"): values, ("fc", "OutputRMS"): 0.1}
+    known = evidence(numbers)
+    known = replace(
+        known,
+        modules_before=lambda module, among: before if module == "fc" else set(),
+        before_module=lambda module: ["mean"],
+    )
+    found = [*zero_outputs(known)]
+    assert [one.module for one in found] == ["fc"] * count
+    assert all("next to nothing" in one.text and "`mean`" in one.text for one in found)

@@ -109,6 +109,12 @@ def test_three_are_enough_to_compare_factors():
     assert "InputRMS of 'h.2.norm' to that of 'h.1.norm'" in found.text
 
 
+@pytest.mark.parametrize(("factor", "count"), [(50.0, 0), (500.0, 1)])
+def test_beside_two_others_a_factor_of_their_widths_is_none(factor, count):
+    numbers = {(f"h.{i}.norm", "InputRMS"): 1.0 if i < 2 else factor for i in range(4)}
+    assert len([*outliers(evidence(numbers))]) == count
+
+
 @pytest.mark.parametrize(("call", "count"), [("", 1), ("@1", 0)])
 def test_what_a_later_call_is_given_may_come_from_elsewhere(call, count):
     numbers = {(f"h.{i}.fc{call}", "InputRMS"): 1.0 if i < 4 else 1e3 for i in range(8)}

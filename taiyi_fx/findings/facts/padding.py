@@ -1,0 +1,87 @@
+"""Padding in what an embedding is given, as autograd's notes of a loss show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from taiyi_fx.findings.facts.autograd import Uses, is_at_hand, name_of, owner_before
+from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
+
+_TABLE = "Embedding"
+_ROWS, _PLACES = 4, 4
+"""Sequences and places of each, below which a run of equal tokens may be chance."""
+_RUN, _OFTEN = 2, 0.3
+"""Places at the end that are one token, and the share of sequences that end so."""
+_ELSEWHERE = 0.01
+"""The share of the other places that may be this token."""
+_LEAST = 0.1
+"""Of the targets: so many are no chance."""
+
+
+class Padding(NamedTuple):
+    """The padding of sequences that end in a run of one token, of several lengths.
+
+    Attributes:
+        module: The embedding that is given them; empty if it is not known.
+        index: The token.
+        sequences: The share of the sequences that end so.
+        targets: The share of the loss's targets that are this token, and not left out; 0 if it is
+            not known, or below a tenth.
+    """
+
+    module: str
+    index: int
+    sequences: float
+    targets: float
+
+
+def padding_of(uses: Uses, parameters: Mapping[int, str]) -> Padding | None:
+    """The padding of the one embedding of sequences that a loss depends on; None without one.
+
+    None after a backward, which frees what autograd has saved.
+
+    Args:
+        uses: The functions that made the loss.
+        parameters: The module of each parameter, by the parameter's id.
+    """
+    tables = [node for node in uses.nodes if name_of(node) == _TABLE]
+    losses = [node for node in uses.nodes if name_of(node) in OF_LOGARITHMS]
+    if not all(is_at_hand(node, "indices") for node in tables):
+        return None
+    try:
+        padded = [(node, found) for node in tables if (found := _of(node._saved_indices))]
+        if len(padded) != 1:
+            return None
+        ((table, (index, share)),) = padded
+        known = losses[0] if len(losses) == 1 and is_at_hand(losses[0], "target") else None
+        targets = _share_of_targets(known, index) if known is not None else 0.0
+    except RuntimeError:
+        return None
+    return Padding(owner_before(table, parameters), index, share, targets)
+
+
+def _of(indices: Any) -> tuple[int, float] | None:
+    """The token that many sequences end in, and the share of those that do; None without one."""
+    if indices.ndim != 2 or indices.shape[0] < _ROWS or indices.shape[1] < _PLACES:
+        return None
+    token = indices[:, -1].mode().values
+    is_token = indices == token
+    in_run = is_token.flip(1).cumprod(1).flip(1).bool()
+    lengths = in_run.sum(1)
+    elsewhere = (is_token & ~in_run).sum() / (~in_run).sum().clamp(min=1)
+    share = float((lengths >= _RUN).double().mean())
+    varies = bool((lengths != lengths[0]).any())
+    is_padding = share >= _OFTEN and varies and float(elsewhere) <= _ELSEWHERE
+    return (int(token), share) if is_padding else None
+
+
+def _share_of_targets(loss: Any, index: int) -> float:
+    """The share of a loss's targets that are a token, of as many classes as could be tokens."""
+    targets, left_out = loss._saved_target.flatten(), loss._saved_ignore_index
+    left_out = left_out - 2**64 if left_out >= 2**63 else left_out
+    kept = targets[targets != left_out]
+    if left_out == index or not len(kept) or len(kept) < _ROWS * _PLACES:
+        return 0.0
+    share = float((kept == index).double().mean())
+    return share if share >= _LEAST else 0.0

@@ -1,0 +1,72 @@
+"""Calls in the source of a module's class that do not what they seem to."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from taiyi_fx.findings.facts.slips import slips_of
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.pos, self.seen = nn.Linear(4, 4), nn.Parameter(torch.ones(4)), set()
+
+
+class Thrown(Model):
+    def forward(self, x):
+        x.masked_fill(x > 0, 0.0)
+        x.add(self.pos)
+        F.relu(x)
+        return self.fc(x)
+
+
+class Dropping(Model):
+    def forward(self, x):
+        return self.fc(F.dropout(torch.nn.functional.dropout2d(x, 0.1), p=0.2))
+
+
+class Sound(Model):
+    def forward(self, x, options=None):
+        x = x.masked_fill(x > 0, 0.0)
+        x.masked_fill_(x > 1, 0.0)
+        x.add_(self.pos)
+        self.seen.add(str(x.shape))
+        F.relu(x, inplace=True)
+        torch.clamp(x, 0, 1, out=x)
+        x = F.dropout(x, 0.1, self.training)
+        x = F.dropout(x, 0.1, training=self.training)
+        x = F.dropout(x, **(options or {}))
+        if self.training:
+            x = F.dropout(x, 0.5)
+        return F.dropout(x) if self.training and options else self.fc(x)
+
+
+def test_what_is_thrown_away_is_found_with_its_place():
+    known = slips_of({"": Thrown(), "fc": nn.Linear(4, 4)})
+    assert [slip.call for slip in known[""]] == [
+        "x.masked_fill(x > 0, 0.0)",
+        "x.add(self.pos)",
+        "F.relu(x)",
+    ]
+    assert not any(slip.is_dropout for slip in known[""])
+    first = Thrown.forward.__code__.co_firstlineno
+    assert [slip.place for slip in known[""]] == [f"test_slips.py:{first + i}" for i in (1, 2, 3)]
+
+
+def test_dropouts_that_are_not_told_of_the_mode_are_found():
+    known = slips_of({"a": Dropping(), "b": Dropping()})
+    assert [*known] == ["a"], "one class is told once"
+    assert [slip.is_dropout for slip in known["a"]] == [True, True]
+
+
+@pytest.mark.parametrize("model", [Sound(), nn.TransformerEncoderLayer(8, 2), nn.LSTM(3, 4)])
+def test_sound_forwards_have_none(model):
+    assert slips_of(dict(model.named_modules())) == {}
+
+
+def test_a_class_without_source_has_none():
+    made = {"nn": nn, "Model": Model}
+    exec("class Typed(Model):\n    def forward(self, x):\n        x.relu()\n        return x", made)
+    assert slips_of({"": made["Typed"]()}) == {}

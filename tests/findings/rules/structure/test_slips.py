@@ -1,0 +1,39 @@
+"""Calls whose result is thrown away, and dropouts that know nothing of evaluation."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import taiyi_fx
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.pos = nn.Linear(6, 6), nn.Parameter(torch.ones(6))
+
+    def forward(self, x):
+        x.add(self.pos)
+        x.clamp(-1, 1)
+        return F.dropout(self.fc(x), 0.1)
+
+
+def test_they_are_told_with_their_places_and_the_parameter_that_gets_no_gradient():
+    model = nn.Sequential(Block(), nn.Linear(6, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    watched = taiyi_fx.instrument(model, optimizer=optimizer)
+    for step in range(10):
+        watched(torch.randn(8, 6)).square().mean().backward()
+        watched.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+    found = {one.kind: one for one in watched.monitor.findings}
+    thrown, dropping = found["dropped_result"], found["dropout_in_evaluation"]
+    line = Block.forward.__code__.co_firstlineno
+    assert thrown.text == (
+        f"test_slips.py:{line + 1}: `x.add(self.pos)` throws away what it returns; and so does "
+        f"test_slips.py:{line + 2}"
+    )
+    assert (thrown.module, thrown.severity, dropping.severity) == ("0", "warning", "warning")
+    assert f"test_slips.py:{line + 3}: `F.dropout(self.fc(x), 0.1)` sets" in dropping.text
+    assert "no gradient reaches the parameter 'pos' of '0'" in found["detached"].text
