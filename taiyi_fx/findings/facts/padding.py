@@ -24,14 +24,14 @@ class Padding(NamedTuple):
 
     Attributes:
         module: The embedding that is given them; empty if it is not known.
-        index: The token.
+        token: The token.
         sequences: The share of the sequences that end so.
         targets: The share of the loss's targets that are this token, and not left out; 0 if it is
             not known, or below a tenth.
     """
 
     module: str
-    index: int
+    token: int
     sequences: float
     targets: float
 

@@ -78,10 +78,15 @@ def _of_function(function: types.FunctionType, tensors: frozenset[str]) -> Itera
     file = function.__code__.co_filename.replace("\\", "/").rpartition("/")[2]
     asked = {id(inner) for node in ast.walk(tree) if _asks(node) for inner in ast.walk(node)}
     for node in ast.walk(tree):
-        is_dropout = isinstance(node, ast.Call) and _always_drops(node) and id(node) not in asked
-        is_dropped = isinstance(node, ast.Expr) and _is_thrown_away(node.value, tensors)
-        if is_dropout or is_dropped:
-            yield Slip(ast.unparse(node), f"{file}:{first + node.lineno - 1}", is_dropout)
+        if isinstance(node, ast.Call):
+            is_slip = _always_drops(node) and id(node) not in asked
+        elif isinstance(node, ast.Expr):
+            is_slip = _is_thrown_away(node.value, tensors)
+        else:
+            continue
+        if is_slip:
+            place = f"{file}:{first + node.lineno - 1}"
+            yield Slip(ast.unparse(node), place, isinstance(node, ast.Call))
 
 
 def _asks(node: ast.AST) -> bool:

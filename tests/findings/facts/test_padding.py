@@ -24,7 +24,7 @@ def padding(ids, targets=None, **options):
 
 def test_sequences_that_end_in_runs_of_one_token_are_padded():
     found = padding(PADDED)
-    assert (found.module, found.index, found.sequences) == ("words", 0, 7 / 8)
+    assert (found.module, found.token, found.sequences) == ("words", 0, 7 / 8)
     assert found.targets == pytest.approx(1 - float(LENGTHS.sum()) / 96)
 
 

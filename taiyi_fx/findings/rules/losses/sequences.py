@@ -95,7 +95,7 @@ def padded(evidence: Evidence) -> Iterator[Finding]:
         if padding is None:
             continue
         of = f" that {padding.module!r} is given" * bool(padding.module)
-        shown = f"{padding.sequences:.0%} of the sequences{of} end in a run of {padding.index}"
+        shown = f"{padding.sequences:.0%} of the sequences{of} end in a run of {padding.token}"
         if padding.targets and graph.shifted is not None:
             text = f"{padding.targets:.0%} of the targets of {loss.quantity!r} are padding: {shown}"
             expected = "targets that are no padding"
