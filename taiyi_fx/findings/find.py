@@ -41,7 +41,13 @@ from taiyi_fx.findings.rules.gradients.gradients import changed_gradients
 from taiyi_fx.findings.rules.gradients.missing import missing_gradients
 from taiyi_fx.findings.rules.gradients.own_parameters import own_parameters
 from taiyi_fx.findings.rules.losses.batch_axes import batch_axes
-from taiyi_fx.findings.rules.losses.given import dropped_outputs, own_pairs, unreachable_targets
+from taiyi_fx.findings.rules.losses.given import (
+    dropped_outputs,
+    masked_products,
+    moving_targets,
+    own_pairs,
+    unreachable_targets,
+)
 from taiyi_fx.findings.rules.losses.loss import divergence, plateau, spikes, squashed_twice
 from taiyi_fx.findings.rules.losses.mixed_axes import broadcasts, torn_views
 from taiyi_fx.findings.rules.losses.odd_losses import odd_losses
@@ -94,6 +100,7 @@ from taiyi_fx.findings.rules.structure.zero_weights import zero_weights
 from taiyi_fx.findings.rules.values.alike import alike_rows, same_units
 from taiyi_fx.findings.rules.values.changed_between import changed_between
 from taiyi_fx.findings.rules.values.drift import drift
+from taiyi_fx.findings.rules.values.fading import faded_outputs
 from taiyi_fx.findings.rules.values.formats import keep_wider, massive_activations, out_of_range
 from taiyi_fx.findings.rules.values.growing_values import growing_values
 from taiyi_fx.findings.rules.values.idle_branches import idle_branches
@@ -155,9 +162,11 @@ RULES: tuple[Rule, ...] = (
     doubled_outputs,
     slips,
     missing_activations,
+    masked_products,
     own_pairs,
     dropped_outputs,
     unreachable_targets,
+    moving_targets,
     copied_targets,
     shifted_targets,
     first_places,
@@ -170,6 +179,7 @@ RULES: tuple[Rule, ...] = (
     alike_rows,
     rank_collapses,
     same_units,
+    faded_outputs,
     missing_residuals,
     missing_norms,
     odd_norms,

@@ -205,6 +205,8 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
             "outlier": _is_of_gradients,
         },
     ),
+    ("drift", {"faded_output": _is_of_all}),
+    ("large_decay", {"faded_output": _is_of_all_or_it}),
     ("shared_entries", {"stale_statistics": _is_of_it}),
     ("wild_input", dict.fromkeys(_OF_INPUT, _is_at_any_time)),
     ("growth", _OF_GROWTH),

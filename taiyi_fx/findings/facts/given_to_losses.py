@@ -127,6 +127,48 @@ def _is_of_itself(product: Any) -> bool:
     return columns is not None and name_of(columns) in TURNS and columns.next_functions[0] == rows
 
 
+def masked_by_product(uses: Uses) -> Iterator[Any]:
+    """The softmaxes of scores that were multiplied by a mask of 0 and 1, which hides nothing.
+
+    Nothing after a backward, which frees what autograd has saved.
+
+    Args:
+        uses: The functions that made the loss.
+    """
+    for node in uses.nodes:
+        product = maker_of(node) if name_of(node) in ("Softmax", "LogSoftmax") else None
+        if product is None or name_of(product) != "Mul" or operands_of(product).count(None) != 1:
+            continue
+        mask = "self" if operands_of(product)[0] is None else "other"
+        try:
+            factors = getattr(product, f"_saved_{mask}") if is_at_hand(product, mask) else None
+        except RuntimeError:
+            continue
+        if factors is not None and factors.numel() > 1:
+            is_zero = factors == 0
+            if bool(is_zero.any()) and bool((is_zero | (factors == 1)).all()):
+                yield node
+
+
+def moving_targets(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:
+    """The modules that both sides of an error depend on, and get gradients of both.
+
+    Args:
+        uses: The functions that made the loss.
+        parameters: The module of each parameter, by the parameter's id.
+    """
+    for node in uses.nodes:
+        sides = operands_of(node) if name_of(node) in _OF_ERRORS else []
+        if len(sides) == 2 and None not in sides:
+            both = [
+                {id(x.variable) for x in all_before([side]) if hasattr(x, "variable")}
+                for side in sides
+            ]
+            names = [parameters[own] for own in both[0] & both[1] if own in parameters]
+            if names and all(both):
+                yield owner_before(sides[0], parameters)
+
+
 def last_products(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:
     """The layers whose output a loss is given behind a product with what wants no gradient.
 

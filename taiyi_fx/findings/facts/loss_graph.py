@@ -28,6 +28,8 @@ from taiyi_fx.findings.facts.given_to_losses import (
     OutOfReach,
     is_judged,
     last_products,
+    masked_by_product,
+    moving_targets,
     out_of_reach,
     own_pairs,
 )
@@ -130,6 +132,8 @@ class LossGraph(NamedTuple):
         of_shares: What it is given, if it is a cross entropy with shares of classes for targets.
         squashing: The loss function of torch that squashes what was squashed already.
         is_judged: True if its last layer is another model's, as a generator's is its judge's.
+        masked_by_product: Softmaxes of scores that were multiplied by a mask of 0 and 1.
+        moving_targets: The modules before errors of which both sides get gradients.
         last_place: The module before the last place of each sequence, likewise.
         padding: The padding of the sequences that it depends on; None if none is seen.
         out_of_reach: Targets that the activation behind the last layer cannot return.
@@ -159,6 +163,8 @@ class LossGraph(NamedTuple):
     is_judged: bool = False
     out_of_reach: tuple[OutOfReach, ...] = ()
     last_place: str | None = None
+    masked_by_product: tuple[OddSoftmax, ...] = ()
+    moving_targets: tuple[str, ...] = ()
     padding: Padding | None = None
 
 
@@ -209,6 +215,8 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         is_judged(uses, parameters),
         tuple(out_of_reach(uses, parameters)),
         last_place(uses, parameters),
+        tuple(_softmax(x, parameters) for x in masked_by_product(uses)),
+        tuple(moving_targets(uses, parameters)),
         padding_of(uses, parameters),
     )
 

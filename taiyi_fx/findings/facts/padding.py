@@ -37,7 +37,7 @@ class Padding(NamedTuple):
 
 
 def padding_of(uses: Uses, parameters: Mapping[int, str]) -> Padding | None:
-    """The padding of the one embedding of sequences that a loss depends on; None without one.
+    """The padding of the sequences that a loss depends on; None without one, and of several.
 
     None after a backward, which frees what autograd has saved.
 
@@ -51,14 +51,14 @@ def padding_of(uses: Uses, parameters: Mapping[int, str]) -> Padding | None:
         return None
     try:
         padded = [(node, found) for node in tables if (found := _of(node._saved_indices))]
-        if len(padded) != 1:
+        if len({token for _, (token, _) in padded}) != 1:
             return None
-        ((table, (index, share)),) = padded
+        table, (token, share) = padded[0]  # the last in the model: that of a decoder
         known = losses[0] if len(losses) == 1 and is_at_hand(losses[0], "target") else None
-        targets = _share_of_targets(known, index) if known is not None else 0.0
+        targets = _share_of_targets(known, token) if known is not None else 0.0
     except RuntimeError:
         return None
-    return Padding(owner_before(table, parameters), index, share, targets)
+    return Padding(owner_before(table, parameters), token, share, targets)
 
 
 def _of(indices: Any) -> tuple[int, float] | None:
@@ -76,12 +76,12 @@ def _of(indices: Any) -> tuple[int, float] | None:
     return (int(token), share) if is_padding else None
 
 
-def _share_of_targets(loss: Any, index: int) -> float:
+def _share_of_targets(loss: Any, token: int) -> float:
     """The share of a loss's targets that are a token, of as many classes as could be tokens."""
     targets, left_out = loss._saved_target.flatten(), loss._saved_ignore_index
     left_out = left_out - 2**64 if left_out >= 2**63 else left_out
     kept = targets[targets != left_out]
-    if left_out == index or not len(kept) or len(kept) < _ROWS * _PLACES:
+    if left_out == token or not len(kept) or len(kept) < _ROWS * _PLACES:
         return 0.0
-    share = float((kept == index).double().mean())
+    share = float((kept == token).double().mean())
     return share if share >= _LEAST else 0.0

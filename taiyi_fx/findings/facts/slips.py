@@ -1,5 +1,5 @@
-"""Calls in the source of a module's class that do not what they seem to: their result is thrown
-away, or they drop out in evaluation, too.
+"""Code in the source of a module's class that does not what it seems to: a result is thrown away, a
+dropout goes on in evaluation, places are counted along the first axis.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import inspect
 import textwrap
 import types
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 _RETURNING = frozenset(
     "sub mul div masked_fill masked_scatter clamp clip relu sigmoid tanh softmax log_softmax "
@@ -28,19 +28,35 @@ _HOMES = frozenset({"F", "torch", "functional"})
 """Names by which ``torch.nn.functional`` and torch are called."""
 
 
+Kind = Literal["thrown", "dropout", "places"]
+
+
 class Slip(NamedTuple):
-    """A call that does not what it seems to.
+    """An expression that does not what it seems to.
 
     Attributes:
-        call: Its text, such as ``"x.masked_fill(mask, 0)"``.
+        code: Its text, such as ``"x.masked_fill(mask, 0)"``.
         place: The file and the line, such as ``"model.py:31"``.
-        is_dropout: True for a dropout that is not told whether the model trains; false where what
-            a function returns is thrown away.
+        kind: ``"thrown"`` where what a function returns is thrown away; ``"dropout"`` for one that
+            is not told whether the model trains; ``"places"`` for as many entries of a table of
+            places, of shape ``(places, 1, features)``, as the first axis of something has.
     """
 
-    call: str
+    code: str
     place: str
-    is_dropout: bool
+    kind: Kind
+
+
+class _Own(NamedTuple):
+    """Names of what a module holds.
+
+    Attributes:
+        tensors: What is a tensor, or returns one.
+        tables: Tensors of shape ``(places, 1, features)``.
+    """
+
+    tensors: frozenset[str]
+    tables: frozenset[str]
 
 
 def slips_of(modules: Mapping[str, Any]) -> dict[str, tuple[Slip, ...]]:
@@ -52,24 +68,30 @@ def slips_of(modules: Mapping[str, Any]) -> dict[str, tuple[Slip, ...]]:
         modules: The modules by name. A run is read without torch, hence `Any`.
     """
     first = {type(module): name for name, module in reversed([*modules.items()])}
-    found = {name: _of_class(kind, _tensors_of(modules[name])) for kind, name in first.items()}
+    found = {name: _of_class(kind, _own(modules[name])) for kind, name in first.items()}
     return {name: found[name] for name in modules if found.get(name)}
 
 
-def _tensors_of(module: Any) -> frozenset[str]:
-    """The names of what a module holds that is a tensor or returns one."""
-    return frozenset().union(module._parameters, module._buffers, module._modules)
+def _own(module: Any) -> _Own:
+    tensors = {**module._parameters, **module._buffers}
+    tables = (name for name, own in tensors.items() if own is not None and _is_table(own))
+    return _Own(frozenset().union(tensors, module._modules), frozenset(tables))
+
+
+def _is_table(tensor: Any) -> bool:
+    shape = tuple(tensor.shape)
+    return len(shape) == 3 and shape[1] == 1 < shape[0]
 
 
 @functools.lru_cache(maxsize=1024)
-def _of_class(kind: type, tensors: frozenset[str]) -> tuple[Slip, ...]:
+def _of_class(kind: type, own: _Own) -> tuple[Slip, ...]:
     if kind.__module__.partition(".")[0] == "torch":
         return ()
-    own = [made for made in vars(kind).values() if isinstance(made, types.FunctionType)]
-    return tuple(slip for function in own for slip in _of_function(function, tensors))
+    functions = [made for made in vars(kind).values() if isinstance(made, types.FunctionType)]
+    return tuple(slip for function in functions for slip in _of_function(function, own))
 
 
-def _of_function(function: types.FunctionType, tensors: frozenset[str]) -> Iterator[Slip]:
+def _of_function(function: types.FunctionType, own: _Own) -> Iterator[Slip]:
     try:
         lines, first = inspect.getsourcelines(function)
         tree = ast.parse(textwrap.dedent("".join(lines)))
@@ -78,15 +100,31 @@ def _of_function(function: types.FunctionType, tensors: frozenset[str]) -> Itera
     file = function.__code__.co_filename.replace("\\", "/").rpartition("/")[2]
     asked = {id(inner) for node in ast.walk(tree) if _asks(node) for inner in ast.walk(node)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            is_slip = _always_drops(node) and id(node) not in asked
-        elif isinstance(node, ast.Expr):
-            is_slip = _is_thrown_away(node.value, tensors)
-        else:
-            continue
-        if is_slip:
-            place = f"{file}:{first + node.lineno - 1}"
-            yield Slip(ast.unparse(node), place, isinstance(node, ast.Call))
+        kind = _kind_of(node, own)
+        if kind and not (kind == "dropout" and id(node) in asked):
+            line = getattr(node, "lineno", 1)
+            yield Slip(ast.unparse(node), f"{file}:{first + line - 1}", kind)
+
+
+def _kind_of(node: ast.AST, own: _Own) -> Kind | None:
+    if isinstance(node, ast.Call) and _always_drops(node):
+        return "dropout"
+    if isinstance(node, ast.Expr) and _is_thrown_away(node.value, own.tensors):
+        return "thrown"
+    if isinstance(node, ast.Subscript) and _counts_the_first_axis(node, own.tables):
+        return "places"
+    return None
+
+
+def _counts_the_first_axis(node: ast.Subscript, tables: Collection[str]) -> bool:
+    """True for ``self.pe[: x.size(0)]``, and the same by ``x.shape[0]`` or ``len(x)``."""
+    table, cut = node.value, node.slice
+    if not isinstance(table, ast.Attribute) or table.attr not in tables:
+        return False
+    if not isinstance(cut, ast.Slice) or cut.lower is not None or cut.upper is None:
+        return False
+    upper = ast.unparse(cut.upper)
+    return upper.endswith((".size(0)", ".shape[0]")) or upper.startswith("len(")
 
 
 def _asks(node: ast.AST) -> bool:

@@ -9,6 +9,8 @@ from taiyi_fx.findings.facts.autograd import Uses, shape_of
 from taiyi_fx.findings.facts.given_to_losses import (
     is_judged,
     last_products,
+    masked_by_product,
+    moving_targets,
     out_of_reach,
     own_pairs,
 )
@@ -131,3 +133,50 @@ def test_a_loss_by_ones_own_last_layer_is_not_judged(make):
     own = {id(LAYER.weight): ""}
     assert not is_judged(Uses.of(make().mean()), own)
     assert not is_judged(Uses.of(make().detach().requires_grad_().mean()), own)
+
+
+MASK = (torch.arange(5) < torch.tensor([[3], [5]])).float().repeat(4, 1)
+
+
+@pytest.mark.parametrize(
+    ("scores", "count"),
+    [
+        (lambda x: x * MASK, 1),
+        (lambda x: MASK * x, 1),
+        (lambda x: (x * MASK).view(2, 4, 5), 1),
+        (lambda x: x.masked_fill(MASK == 0, -1e9), 0),
+        (lambda x: x * torch.ones(8, 5), 0),
+        (lambda x: x * 0.0, 0),
+        (lambda x: F.dropout(x, 0.5), 0),
+        (lambda x: x * MASK - 1e9 * (1 - MASK), 0),
+    ],
+    ids=["product", "turned", "viewed", "filled", "ones", "a factor", "dropout", "and hidden"],
+)
+def test_a_mask_that_multiplies_scores_hides_nothing(scores, count):
+    uses = Uses.of(scores(LAYER(X)).softmax(-1).square().sum())
+    assert len([*masked_by_product(uses)]) == count
+
+
+def test_after_backward_no_mask_is_known():
+    loss = (LAYER(X) * MASK).softmax(-1).square().sum()
+    loss.backward()
+    assert [*masked_by_product(Uses.of(loss))] == []
+
+
+OTHER = nn.Linear(6, 5)
+OWNERS = {id(LAYER.weight): "layer", id(OTHER.weight): "other"}
+
+
+@pytest.mark.parametrize(
+    ("loss", "modules"),
+    [
+        (lambda: F.mse_loss(LAYER(X), 1 + 0.9 * LAYER(X.flip(0))), ["layer"]),
+        (lambda: F.smooth_l1_loss(LAYER(X).sum(1), LAYER(X.flip(0)).amax(1)), ["layer"]),
+        (lambda: F.mse_loss(LAYER(X), LAYER(X.flip(0)).detach()), []),
+        (lambda: F.mse_loss(LAYER(X), OTHER(X)), []),
+        (lambda: F.mse_loss(LAYER(X), torch.ones(8, 5)), []),
+    ],
+    ids=["of the next state", "huber", "detached", "of another", "of data"],
+)
+def test_an_error_both_sides_of_which_get_gradients_has_a_moving_target(loss, modules):
+    assert [*moving_targets(Uses.of(loss()), OWNERS)] == modules

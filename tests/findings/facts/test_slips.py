@@ -27,6 +27,16 @@ class Dropping(Model):
         return self.fc(F.dropout(torch.nn.functional.dropout2d(x, 0.1), p=0.2))
 
 
+class Places(nn.Module):
+    def __init__(self, *shape):
+        super().__init__()
+        self.register_buffer("pe", torch.ones(shape))
+
+    def forward(self, x):
+        x = x + self.pe[: x.size(0)] + self.pe[: len(x)] + self.pe[: x.shape[0]]
+        return x + self.pe[: x.size(1)]
+
+
 class Sound(Model):
     def forward(self, x, options=None):
         x = x.masked_fill(x > 0, 0.0)
@@ -45,12 +55,12 @@ class Sound(Model):
 
 def test_what_is_thrown_away_is_found_with_its_place():
     known = slips_of({"": Thrown(), "fc": nn.Linear(4, 4)})
-    assert [slip.call for slip in known[""]] == [
+    assert [slip.code for slip in known[""]] == [
         "x.masked_fill(x > 0, 0.0)",
         "x.add(self.pos)",
         "F.relu(x)",
     ]
-    assert not any(slip.is_dropout for slip in known[""])
+    assert {slip.kind for slip in known[""]} == {"thrown"}
     first = Thrown.forward.__code__.co_firstlineno
     assert [slip.place for slip in known[""]] == [f"test_slips.py:{first + i}" for i in (1, 2, 3)]
 
@@ -58,7 +68,7 @@ def test_what_is_thrown_away_is_found_with_its_place():
 def test_dropouts_that_are_not_told_of_the_mode_are_found():
     known = slips_of({"a": Dropping(), "b": Dropping()})
     assert [*known] == ["a"], "one class is told once"
-    assert [slip.is_dropout for slip in known["a"]] == [True, True]
+    assert [slip.kind for slip in known["a"]] == ["dropout", "dropout"]
 
 
 @pytest.mark.parametrize("model", [Sound(), nn.TransformerEncoderLayer(8, 2), nn.LSTM(3, 4)])
@@ -70,3 +80,9 @@ def test_a_class_without_source_has_none():
     made = {"nn": nn, "Model": Model}
     exec("class Typed(Model):\n    def forward(self, x):\n        x.relu()\n        return x", made)
     assert slips_of({"": made["Typed"]()}) == {}
+
+
+@pytest.mark.parametrize(("shape", "count"), [((50, 1, 8), 3), ((50, 8), 0), ((1, 50, 8), 0)])
+def test_places_that_are_counted_along_the_first_axis_are_found(shape, count):
+    found = slips_of({"": Places(*shape)}).get("", ())
+    assert [slip.kind for slip in found] == ["places"] * count

@@ -83,3 +83,41 @@ def _does_something(name: str, evidence: Evidence) -> bool:
     own = evidence.attributes.get(name)
     is_leaf = not any(other.startswith(f"{name}.") for other in evidence.order)
     return own is not None and is_leaf and not own.kind.endswith(_KEEPING)
+
+
+MASKED_PRODUCT = Kind(
+    "masked_product",
+    "warning",
+    "Hide scores by scores.masked_fill(mask == 0, float('-inf')) before the softmax: times 0 they "
+    "are 0, of which a softmax makes as much as of others",
+)
+MOVING_TARGET = Kind(
+    "moving_target",
+    "note",
+    "Nothing is wrong where two outputs are to come nearer to each other; a target, as the value "
+    "of the next state or what a teacher says, is computed under torch.no_grad, or detached",
+)
+
+
+def masked_products(evidence: Evidence) -> Iterator[Finding]:
+    """Softmaxes of scores that a product with 0 and 1 was to mask."""
+    for loss, graph in evidence.graphs:
+        for one in graph.masked_by_product[:1]:
+            behind = f" behind {one.module!r}" * bool(one.module)
+            text = (
+                f"on the way to {loss.quantity!r}, a softmax{behind} is given scores times a mask "
+                "of 0 and 1, which hides nothing"
+            )
+            yield MASKED_PRODUCT.at(loss, 0, text, "-inf where the mask is 0", module=one.module)
+            return
+
+
+def moving_targets(evidence: Evidence) -> Iterator[Finding]:
+    """Errors between two outputs of one model, of which both get gradients."""
+    for loss, graph in evidence.graphs:
+        for module in graph.moving_targets[:1]:
+            text = (
+                f"{loss.quantity!r} is the error between two outputs of the model, and both get "
+                "gradients: the target moves towards what is to reach it"
+            )
+            yield MOVING_TARGET.at(loss, 0, text, "a target without a gradient", module=module)

@@ -22,22 +22,38 @@ ALWAYS_DROPPING = Kind(
 )
 
 
+BATCH_AS_PLACES = Kind(
+    "batch_as_places",
+    "warning",
+    "Take the entries of the places along the second axis, pe[: x.size(1)].transpose(0, 1), as the "
+    "batch is the first axis of what the model's layers take",
+)
+_SEEN = {
+    "thrown": "throws away what it returns",
+    "dropout": "drops out in evaluation, too, as it is not told whether the model trains",
+    "places": (
+        "takes as many places as there are samples, and gives one to each sample: the batch is the "
+        "first axis here"
+    ),
+}
+
+
 def slips(evidence: Evidence) -> Iterator[Finding]:
-    """The first call of each kind in the source of the model's modules."""
+    """The first slip of each kind in the source of the model's modules."""
     every = [(name, slip) for name, known in evidence.slips.items() for slip in known]
-    for kind, is_dropout in ((DROPPED_RESULT, False), (ALWAYS_DROPPING, True)):
-        known = [(name, slip) for name, slip in every if slip.is_dropout == is_dropout]
-        if known and evidence.series:
+    kinds = {"thrown": DROPPED_RESULT, "dropout": ALWAYS_DROPPING, "places": BATCH_AS_PLACES}
+    for kind, made in kinds.items():
+        known = [(name, slip) for name, slip in every if slip.kind == kind]
+        if known and evidence.series and (kind != "places" or _is_batch_first(evidence)):
             module, slip = known[0]
-            seen = (
-                "sets numbers to zero in evaluation, too, as it is not told whether the model "
-                "trains"
-                if is_dropout
-                else "throws away what it returns"
-            )
-            text = f"{slip.place}: `{slip.call}` {seen}{_more([one for _, one in known[1:]])}"
+            text = f"{slip.place}: `{slip.code}` {_SEEN[kind]}{_more([s for _, s in known[1:]])}"
             series = next((s for s in evidence.series if s.module == module), evidence.series[0])
-            yield kind.at(series, 0, text, module=module)
+            yield made.at(series, 0, text, module=module)
+
+
+def _is_batch_first(evidence: Evidence) -> bool:
+    """True if all layers that may take another axis for the batch take the first one."""
+    return bool(evidence.batch_axes) and not any(evidence.batch_axes.values())
 
 
 def _more(others: Sequence[Slip]) -> str:

@@ -8,11 +8,13 @@ from torch import nn
 import taiyi_fx
 
 
-def found_in(model, loss_of, kind):
+def found_in(model, loss_of, kind, *, logs_first=False):
     torch.manual_seed(0)
     watched = taiyi_fx.instrument(model)
     for step in range(3):
         loss = loss_of(watched(torch.randn(8, 6)))
+        if logs_first:
+            watched.monitor.log("loss", loss)
         loss.backward()
         watched.monitor.log("loss", loss)
         watched.monitor.track(step)
@@ -91,3 +93,25 @@ def test_targets_that_the_last_activation_cannot_return_are_told(activation, cou
     found = [one for one in watched.monitor.findings if one.kind == "unreachable_targets"]
     assert [one.module for one in found] == ["0"] * count
     assert all("a relu behind '0' returns, which is at least 0: " in one.text for one in found)
+
+
+ALLOWED = (torch.arange(5) < 3).float()
+
+
+@pytest.mark.parametrize(("hide", "count"), [(lambda x: x * ALLOWED, 1), (lambda x: x, 0)])
+def test_a_mask_that_hides_nothing_is_told(hide, count):
+    def loss_of(x):
+        return hide(x).softmax(-1).square().mean()
+
+    found = found_in(nn.Sequential(nn.Linear(6, 5)), loss_of, "masked_product", logs_first=True)
+    assert [(one.severity, one.module) for one in found] == [("warning", "0")] * count
+
+
+@pytest.mark.parametrize(("is_detached", "count"), [(False, 1), (True, 0)])
+def test_a_target_that_gets_a_gradient_is_a_note(is_detached, count):
+    def loss_of(x):
+        value, after = x[:4], x[4:]
+        return F.mse_loss(value, 1 + 0.9 * (after.detach() if is_detached else after))
+
+    found = found_in(nn.Sequential(nn.Linear(6, 5)), loss_of, "moving_target")
+    assert [(one.severity, one.module) for one in found] == [("note", "0")] * count

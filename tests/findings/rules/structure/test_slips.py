@@ -1,5 +1,6 @@
 """Calls whose result is thrown away, and dropouts that know nothing of evaluation."""
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -35,5 +36,26 @@ def test_they_are_told_with_their_places_and_the_parameter_that_gets_no_gradient
         f"test_slips.py:{line + 2}"
     )
     assert (thrown.module, thrown.severity, dropping.severity) == ("0", "warning", "warning")
-    assert f"test_slips.py:{line + 3}: `F.dropout(self.fc(x), 0.1)` sets" in dropping.text
+    assert f"test_slips.py:{line + 3}: `F.dropout(self.fc(x), 0.1)` drops out" in dropping.text
     assert "no gradient reaches the parameter 'pos' of '0'" in found["detached"].text
+
+
+class Tutorial(nn.Module):
+    def __init__(self, *, batch_first):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(8, 2, 8, batch_first=batch_first)
+        self.register_buffer("pe", torch.rand(50, 1, 8))
+
+    def forward(self, x):
+        return self.layer(x + self.pe[: x.size(0)])
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_places_along_the_batch_are_told_where_it_is_the_first_axis(batch_first):
+    watched = taiyi_fx.instrument(Tutorial(batch_first=batch_first))
+    for step in range(3):
+        watched(torch.randn(4, 6, 8)).square().mean().backward()
+        watched.monitor.track(step)
+    found = [one for one in watched.monitor.findings if one.kind == "batch_as_places"]
+    assert [one.severity for one in found] == ["warning"] * batch_first
+    assert all("`self.pe[:x.size(0)]` takes as many places" in one.text for one in found)

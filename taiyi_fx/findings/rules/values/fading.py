@@ -1,0 +1,78 @@
+"""Outputs that come to nothing, or to next to the same for all samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.lasting import ends, since
+from taiyi_fx.findings.facts.watched import Values, Watched, at_common_steps, names_of
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+_FIRST, _LAST = 3, 2
+"""Numbers of the beginning, and later ones that all have to be small."""
+_FADED, _SHRUNK, _MANY = 30.0, 20.0, 32
+"""The factors by which the deviation between rows, or the size, has fallen, and numbers of that."""
+
+FADED_OUTPUT = Kind(
+    "faded_output",
+    "warning",
+    "What it is given has no part in what it returns any more: look for a term of the loss that "
+    "pulls it to a constant (a divergence from a prior, a decay, two outputs that are only to be "
+    "equal, as without a stop-gradient), and at whether inputs and targets belong together",
+)
+
+
+def faded_outputs(evidence: Evidence) -> Iterator[Finding]:
+    """The first module whose rows come to differ 30 times less than they did in the beginning."""
+    sizes = evidence.by_module("OutputRMS")
+    faded: list[tuple[Watched, Values]] = []
+    for one in evidence.of_quantity("OutputVariation"):
+        if one.module in sizes:
+            share, size = at_common_steps([one, sizes[one.module]])
+            deviation = np.sqrt(np.maximum(share.values, 0)) * size.values
+            if _has_faded(deviation):
+                faded.append((share, deviation))
+    if faded:
+        site, deviation = faded[0]
+        first = float(deviation[:_FIRST].max())
+        text = (
+            f"what {site.module!r} returns for one sample and for another differs by "
+            f"{deviation[-1]:.2g} at step {site.steps[-1]}, and did by {first:.2g} at first"
+        )
+        others = [series for series, _ in faded[1:]]
+        text += f"; so does what {names_of(others)} return" if others else ""
+        yield FADED_OUTPUT.at(site, len(site.steps) - _LAST, text, f"near {first:.2g}")
+        return
+    small = [one for one in sizes.values() if _is_trained(one, evidence) and _has_shrunk(one)]
+    if small:
+        one, first = small[0], float(small[0].values[:_FIRST].max())
+        text = (
+            f"the root mean square of the output of {one.module!r} falls from {first:.2g} to "
+            f"{one.values[-1]:.2g}, next to nothing"
+        )
+        text += f"; so do those of {names_of(small[1:])}" if small[1:] else ""
+        i = since(one.values <= first / _SHRUNK)
+        yield FADED_OUTPUT.at(one, i, text, f"near {first:.2g}", severity="note")
+
+
+def _is_trained(one: Watched, evidence: Evidence) -> bool:
+    """True for a layer with a gradient, but before a norm, which makes any size the same."""
+    is_known = one.name in evidence.weight_gradients and one.name not in evidence.norms
+    return is_known and one.module not in evidence.before_norms
+
+
+def _has_shrunk(one: Watched) -> bool:
+    first = float(one.values[:_FIRST].max())
+    is_small = (one.values > 0) & (one.values <= first / _SHRUNK)
+    return len(one.values) >= _MANY and ends(is_small)
+
+
+def _has_faded(deviation: Values) -> bool:
+    if len(deviation) < _FIRST + _LAST or not np.isfinite(deviation).all():
+        return False
+    first = float(deviation[:_FIRST].max())
+    return bool(first > 0 and (deviation[-_LAST:] <= first / _FADED).all())
