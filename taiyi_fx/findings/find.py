@@ -27,6 +27,7 @@ from taiyi_fx.findings.rules.attention.masks import (
     narrow_masks,
     reading_ahead,
     turned_masks,
+    unmasked_padding,
 )
 from taiyi_fx.findings.rules.attention.routers import (
     dead_experts,
@@ -66,6 +67,7 @@ from taiyi_fx.findings.rules.losses.wild_losses import wild_losses, wild_starts
 from taiyi_fx.findings.rules.optimizer.decays import large_decays
 from taiyi_fx.findings.rules.optimizer.foreign_steps import foreign_steps
 from taiyi_fx.findings.rules.optimizer.learning import no_update, zero_gradients
+from taiyi_fx.findings.rules.optimizer.lost_steps import lost_steps
 from taiyi_fx.findings.rules.optimizer.odd_settings import odd_settings
 from taiyi_fx.findings.rules.optimizer.rates import odd_rates
 from taiyi_fx.findings.rules.optimizer.rounding import updates_lost
@@ -144,6 +146,7 @@ RULES: tuple[Rule, ...] = (
     frozen_adapters,
     large_decays,
     lost_states,
+    lost_steps,
     odd_layers,
     odd_attributes,
     odd_forwards,
@@ -155,6 +158,7 @@ RULES: tuple[Rule, ...] = (
     masks_ahead,
     reading_ahead,
     narrow_masks,
+    unmasked_padding,
     softmax_axes,
     normalised_samples,
     broadcasts,

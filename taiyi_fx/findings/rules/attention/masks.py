@@ -54,6 +54,12 @@ READS_AHEAD = Kind(
     "the keys to be hidden; a mask of floats with 0 and 1 adds these to the scores, and hides "
     "nothing. A recurrent layer must not be bidirectional",
 )
+UNMASKED_PADDING = Kind(
+    "unmasked_padding",
+    "note",
+    "Give attention a mask of the padding, as src_key_padding_mask, where True hides, or "
+    "attention_mask, where 1 shows; what a sample gives does not depend on others then",
+)
 NARROW_MASK = Kind(
     "narrow_mask",
     "warning",
@@ -133,6 +139,25 @@ def reading_ahead(evidence: Evidence) -> Iterator[Finding]:
         if ahead:
             text += f": {median(ahead[0].values):.2g} of the weight is on keys that are later"
         yield READS_AHEAD.at(loss, 0, text, "0 of later tokens", module="")
+
+
+def unmasked_padding(evidence: Evidence) -> Iterator[Finding]:
+    """Attentions that see all keys, of sequences of which many end in padding."""
+    paddings = [graph.padding for _, graph in evidence.graphs if graph.padding is not None]
+    ahead = evidence.by_module("AttentionAhead")
+    seeing = [
+        one
+        for one in evidence.of_quantity("AttentionAllowed")
+        if (one.values == 1).all() and one.module in ahead and ahead[one.module].values.all()
+    ]
+    if paddings and seeing:
+        padding = paddings[0]
+        of = f" that {padding.module!r} is given" * bool(padding.module)
+        text = (
+            f"the queries of {names_of(seeing)} see all keys, also those of padding: "
+            f"{padding.sequences:.0%} of the sequences{of} end in a run of {padding.token}"
+        )
+        yield UNMASKED_PADDING.at(seeing[0], 0, text, "all keys but padding", module="")
 
 
 def _vocabulary(evidence: Evidence) -> int:

@@ -116,9 +116,9 @@ def test_the_first_place_alone_is_told_of_causal_attention(place, is_causal, is_
 LENGTHS = torch.tensor([12, 10, 9, 8, 6, 5, 4, 3])
 
 
-def found_of_padding(take, *, left_out=-100, pads=True):
+def found_of_padding(take, *, left_out=-100, pads=True, is_causal=True):
     torch.manual_seed(0)
-    watched = taiyi_fx.instrument(Model(is_causal=True), "transformer")
+    watched = taiyi_fx.instrument(Model(is_causal=is_causal), "transformer")
     for step in range(3):
         ids = torch.randint(1, 11, (8, 12))
         ids = torch.where(torch.arange(12) < LENGTHS[:, None], ids, 0) if pads else ids
@@ -127,7 +127,7 @@ def found_of_padding(take, *, left_out=-100, pads=True):
         watched.monitor.log("loss", loss)
         loss.backward()
         watched.monitor.track(step)
-    return [one.kind for one in watched.monitor.findings if one.kind.startswith("padded")]
+    return [one.kind for one in watched.monitor.findings if "padd" in one.kind]
 
 
 def of_all(made, ids):
@@ -146,6 +146,8 @@ def of_last(made, ids):
         (of_all, {"pads": False}, []),
         (of_last, {}, ["padded_place"]),
         (of_last, {"pads": False}, []),
+        (of_all, {"left_out": 0, "is_causal": False}, ["unmasked_padding"]),
+        (of_all, {"is_causal": False, "pads": False}, []),
     ],
 )
 def test_padding_among_targets_and_at_the_one_place_that_is_taken_is_told(take, options, kinds):
