@@ -97,7 +97,10 @@ from taiyi_fx.findings.rules.structure.odd_attributes import odd_attributes
 from taiyi_fx.findings.rules.structure.odd_forwards import odd_forwards
 from taiyi_fx.findings.rules.structure.odd_norms import odd_norms
 from taiyi_fx.findings.rules.structure.slips import slips
-from taiyi_fx.findings.rules.structure.untrained import untrained_backbones
+from taiyi_fx.findings.rules.structure.untrained import (
+    tuned_from_nothing,
+    untrained_backbones,
+)
 from taiyi_fx.findings.rules.structure.zero_weights import zero_weights
 from taiyi_fx.findings.rules.values.alike import alike_rows, same_units
 from taiyi_fx.findings.rules.values.changed_between import changed_between
@@ -178,6 +181,7 @@ RULES: tuple[Rule, ...] = (
     drift,
     batch_axes,
     untrained_backbones,
+    tuned_from_nothing,
     unfed_norms,
     evaluation_modes,
     alike_rows,

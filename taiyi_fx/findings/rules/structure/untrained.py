@@ -19,12 +19,22 @@ _EXACT = 1e-6
 _SIGMAS, _DEVIATION = 3.0, 0.447
 """The deviation of the root mean square of n uniform numbers, as a share of it, times root n."""
 _MATRIX = 2
+_OF_TUNING, _LONG = 3e-5, 100
+"""The largest learning rate of Adam that a trained model is tuned by, and steps of no warm-up."""
 
 UNTRAINED_BACKBONE = Kind(
     "untrained_backbone",
     "warning",
     "Load the trained weights before the model is frozen, and look at what load_state_dict returns "
     "with strict=False: names that do not fit are passed over; or do not freeze it",
+)
+
+
+TUNED_FROM_NOTHING = Kind(
+    "untrained_backbone",
+    "note",
+    "Load the trained weights, from_pretrained and not from_config, and look at what "
+    "load_state_dict returns; from the start, transformers take rates of 1e-4 to 1e-3",
 )
 
 
@@ -55,6 +65,23 @@ def untrained_backbones(evidence: Evidence) -> Iterator[Finding]:
             "features of chance"
         )
         yield UNTRAINED_BACKBONE.at(frozen[0], 0, text, "trained weights")
+
+
+def tuned_from_nothing(evidence: Evidence) -> Iterator[Finding]:
+    """A model that is as it was made, trained by a rate for tuning one that was trained before."""
+    rates = [float(s.values.max()) for s in evidence.rates if len(s.values)]
+    is_adam = {group.rule for group in evidence.group_settings} == {"adam"}
+    is_long = evidence.is_from_the_start and evidence.last_step >= _LONG
+    if not (rates and is_adam and is_long) or max(rates) > _OF_TUNING or evidence.frozen:
+        return
+    every = [*evidence.weights.values()]
+    signs = [_is_as_made(s, evidence) for s in every]
+    if False not in signs and signs.count(True) >= 2 * _FEW:
+        text = (
+            f"parameters are as they were made, with offsets of 0 and gains of 1, and the learning "
+            f"rate is {max(rates):.2g} at most, as to tune a trained model"
+        )
+        yield TUNED_FROM_NOTHING.at(every[0], 0, text, "trained weights", module="")
 
 
 def _is_as_made(weight: Watched, evidence: Evidence) -> bool | None:

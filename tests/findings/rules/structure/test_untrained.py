@@ -126,3 +126,24 @@ def test_a_teacher_beside_what_is_trained_is_none(follows):
 def test_a_backbone_that_follows_others_is_none():
     found = found_in(linear, linear, linear, each_step=lambda one: one[0].weight.data.mul_(0.9))
     assert found == []
+
+
+@pytest.mark.parametrize(
+    ("rate", "prepare", "count"),
+    [(2e-5, None, 1), (1e-3, None, 0), (2e-5, train, 0)],
+    ids=["as made", "from the start", "trained before"],
+)
+def test_a_rate_for_tuning_of_what_nobody_has_trained_is_a_note(rate, prepare, count):
+    torch.manual_seed(0)
+    model = nn.Sequential(*(layer() for layer in (of_zeros, norm) * 3), linear())
+    if prepare:
+        prepare(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
+    watched = taiyi_fx.instrument(model, optimizer=optimizer)
+    for step in range(104):
+        watched(torch.randn(5, 8)).square().mean().backward()
+        watched.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+    found = [one for one in watched.monitor.findings if one.kind == "untrained_backbone"]
+    assert [one.severity for one in found] == ["note"] * count
