@@ -140,7 +140,7 @@ def test_a_rate_for_tuning_of_what_nobody_has_trained_is_a_note(rate, prepare, c
         prepare(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     watched = taiyi_fx.instrument(model, optimizer=optimizer)
-    for step in range(104):
+    for step in range(130):
         watched(torch.randn(5, 8)).square().mean().backward()
         watched.monitor.track(step)
         optimizer.step()
