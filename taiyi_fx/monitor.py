@@ -218,7 +218,7 @@ class Monitor:
 
     def track(
         self,
-        step: int,
+        step: int | None = None,
         grad_scale: float | torch.amp.GradScaler | None = None,
         *,
         micro_batches: int = 1,
@@ -231,8 +231,8 @@ class Monitor:
         records belong to this step, and `records` waits for them.
 
         Args:
-            step: The step's number. Its readings were chosen by the ``track`` before, for that
-                step + 1, or by `at`.
+            step: The step's number, by default one more than the last. Its readings were chosen by
+                the ``track`` before, for that step + 1, or by `at`.
             grad_scale: The factor that the loss was multiplied with. Gradients of inputs and
                 outputs are divided by it. With a number, parameter gradients are divided too;
                 with the scaler itself, only if they still carry it (``unscale_`` takes it out),
@@ -248,6 +248,8 @@ class Monitor:
         """
         if self._tracker.steps.is_paused:
             return
+        if step is None:
+            step = self._tracker.steps.next
         step = step if type(step) is int else whole("step", step)
         if self._recorder is not None and self._recorder.is_replaying:
             raise StepEnds  # what follows in the function is the training's alone

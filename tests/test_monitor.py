@@ -901,3 +901,11 @@ def test_what_is_called_in_training_is_missed_there_with_evaluations_beside():
     model.train()
     with pytest.warns(MonitorWarning, match="OutputGradRMS of 'a'"):
         model.monitor.track(0)
+
+
+def test_track_without_a_number_counts_by_itself():
+    model = taiyi_fx.instrument(mlp(), {"0": ["InputRMS"]})
+    for step in (None, None, 7, None):
+        model(torch.randn(3, 4)).sum().backward()
+        model.monitor.track(step) if step else model.monitor.track()
+    assert [block.step for block in model.monitor.records.blocks()] == [0, 1, 7, 8]
