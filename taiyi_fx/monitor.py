@@ -248,9 +248,7 @@ class Monitor:
         """
         if self._tracker.steps.is_paused:
             return
-        if step is None:
-            step = self._tracker.steps.next
-        step = step if type(step) is int else whole("step", step)
+        step = step if type(step) is int else self._numbered(step)
         if self._recorder is not None and self._recorder.is_replaying:
             raise StepEnds  # what follows in the function is the training's alone
         if not self._tracker.is_begun:
@@ -270,6 +268,9 @@ class Monitor:
             self._recorded.track(step, grad_scale if is_scaler else None)
         if self._tracker.track(step, scale):
             self._record_soon(step, scale)
+
+    def _numbered(self, step: int | None) -> int:
+        return self._tracker.steps.next if step is None else whole("step", step)
 
     def log(
         self,

@@ -633,13 +633,13 @@ def test_steps_and_epochs_may_be_whole_numbers_of_any_kind(kind):
     assert type(summary.epoch) is int
 
 
-@pytest.mark.parametrize("wrong", [0.5, "1", None])
+@pytest.mark.parametrize("wrong", [0.5, "1"])
 def test_a_step_that_is_no_whole_number_is_told_where_it_is_given(wrong):
     monitor = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["WeightNorm"]}).monitor
     with pytest.raises(TypeError, match="step is a whole number, not"):
         monitor.track(wrong)
     with pytest.raises(TypeError, match="epoch is a whole number, not"):
-        monitor.tick_epoch(wrong or "")
+        monitor.tick_epoch(wrong)
     monitor.track(0)
 
 

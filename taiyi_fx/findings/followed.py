@@ -90,6 +90,10 @@ def _is_of_all(cause: Finding, effect: Finding, _: Evidence) -> bool:
     return cause.module == ""
 
 
+def _is_growth_of_all(cause: Finding, effect: Finding, _: Evidence) -> bool:
+    return cause.module == "" == effect.module and effect.value > 1
+
+
 def _is_of_all_after_a_jump(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
     """True for weights that all leave their size once a loss has jumped by more than usual."""
     return cause.severity != "note" and _is_of_all_since(cause, effect, evidence)
@@ -147,7 +151,10 @@ _OF_LOSS = (
     "plateau".split()
 )
 _OF_ZEROS = "outlier rank_collapse missing_residual share_of_trouble zero_gradient".split()
-_OF_INPUT = ("outlier", "wild_output", "saturated", "gradient_jump", "share_of_trouble")
+_OF_INPUT = (
+    "outlier wild_output saturated gradient_jump share_of_trouble drift large_steps foreign_steps "
+    "zero_output zero_gradient divergence loss_spike".split()
+)
 _OF_NORM = (
     "attention_collapse attention_logit_growth outlier stream_jump wild_output "
     "growing_values".split()
@@ -206,6 +213,10 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
         },
     ),
     ("drift", {"faded_output": _is_of_all}),
+    ("large_steps", {"drift": _is_growth_of_all, "sorted_batches": _is_at_any_time}),
+    ("ended_rate", {"no_update": _is_of_all, "small_steps": _is_at_any_time}),
+    ("moving_target", {"faded_output": _is_at_any_time, "plateau": _is_at_any_time}),
+    ("faded_output", {"plateau": _is_at_any_time}),
     ("large_decay", {"faded_output": _is_of_all_or_it}),
     ("shared_entries", {"stale_statistics": _is_of_it}),
     ("wild_input", dict.fromkeys(_OF_INPUT, _is_at_any_time)),

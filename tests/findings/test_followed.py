@@ -202,3 +202,23 @@ def test_what_one_module_that_stands_several_times_leads_to_is_beneath_it():
     cause = of("shared_entries", "note", "a")
     kept = beneath(cause, of("stale_statistics", "warning", "a.x"))
     assert kept == [("shared_entries", "a", ["a.x"])]
+
+
+@pytest.mark.parametrize(("value", "is_led"), [(170.0, True), (0.01, False)])
+def test_weights_that_all_grow_do_so_by_steps_that_are_too_large(value, is_led):
+    kept = beneath(of("large_steps", "alert", ""), of("drift", "alert", "", value=value))
+    assert (kept == [("large_steps", "", [""])]) == is_led
+
+
+@pytest.mark.parametrize(
+    ("cause", "effect"),
+    [
+        ("ended_rate", "no_update"),
+        ("moving_target", "faded_output"),
+        ("faded_output", "plateau"),
+        ("wild_input", "large_steps"),
+    ],
+)
+def test_what_says_more_leads(cause, effect):
+    kept = beneath(of(cause, "warning", ""), of(effect, "alert", ""))
+    assert kept == [(cause, "", [""])]

@@ -15,6 +15,7 @@ from taiyi_fx.findings.facts.autograd import (
     is_scaled,
     maker_of,
     name_of,
+    nodes_near,
     operands_of,
     owner_before,
     shape_of,
@@ -27,6 +28,8 @@ _WEIGHTS = {"Addmm": 2, "Mm": 1, "Convolution": 1}
 """The place of the weight among what each function of a layer is given."""
 _WITH_BIAS = ("Addmm", "Convolution")
 _SCALES = KEEPS | {"Mul", "Div"}
+_NEAR = 6
+"""Functions between a ratio and the sums that it is of: a factor, and what keeps it from 0 / 0."""
 _FEW = 4
 """Rows below which equal sizes are no sign."""
 
@@ -150,8 +153,38 @@ def masked_by_product(uses: Uses) -> Iterator[Any]:
                 yield node
 
 
+def overlaps_of_logits(uses: Uses) -> Iterator[Any]:
+    """The layers whose output a ratio of sums, as Dice's, takes for shares between 0 and 1.
+
+    The one sum is of it times a target, and the other of it as it is.
+
+    Args:
+        uses: The functions that made the loss.
+    """
+    for node in uses.nodes:
+        sides = operands_of(node) if name_of(node) == "Div" else []
+        if len(sides) != 2 or None in sides:
+            continue
+        above, below = ([*nodes_near(side, ("Sum",), _NEAR)] for side in sides)
+        products = [given for one in above if (given := _times_target(one)) is not None]
+        plain = [maker_of(one) for one in below]
+        for layer in products:
+            if name_of(layer) in _WEIGHTS and any(layer is one for one in plain):
+                yield layer
+
+
+def _times_target(total: Any) -> Any:
+    """The factor of a product with what wants no gradient, which is summed; else None."""
+    product = maker_of(total)
+    if product is None or name_of(product) != "Mul" or operands_of(product).count(None) != 1:
+        return None
+    return maker_of(product)
+
+
 def moving_targets(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:
-    """The modules that both sides of an error depend on, and get gradients of both.
+    """The modules before the targets of errors and divergences that get gradients, too.
+
+    Of an error, if both sides are of one model: two that are trained to agree are another matter.
 
     Args:
         uses: The functions that made the loss.
@@ -167,6 +200,9 @@ def moving_targets(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:
             names = [parameters[own] for own in both[0] & both[1] if own in parameters]
             if names and all(both):
                 yield owner_before(sides[0], parameters)
+        # Torch's divergence is of t log t less t times what it is given.
+        if name_of(node) == "Xlogy" and len(known := set(operands_of(node)) - {None}) == 1:
+            yield owner_before(known.pop(), parameters)
 
 
 def last_products(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:

@@ -31,6 +31,7 @@ from taiyi_fx.findings.facts.given_to_losses import (
     masked_by_product,
     moving_targets,
     out_of_reach,
+    overlaps_of_logits,
     own_pairs,
 )
 from taiyi_fx.findings.facts.layer_runs import (
@@ -133,7 +134,8 @@ class LossGraph(NamedTuple):
         squashing: The loss function of torch that squashes what was squashed already.
         is_judged: True if its last layer is another model's, as a generator's is its judge's.
         masked_by_product: Softmaxes of scores that were multiplied by a mask of 0 and 1.
-        moving_targets: The modules before errors of which both sides get gradients.
+        moving_targets: The modules before targets that get gradients.
+        overlaps: The layers whose output it takes for shares in a ratio of sums.
         last_place: The module before the last place of each sequence, likewise.
         padding: The padding of the sequences that it depends on; None if none is seen.
         out_of_reach: Targets that the activation behind the last layer cannot return.
@@ -165,6 +167,7 @@ class LossGraph(NamedTuple):
     last_place: str | None = None
     masked_by_product: tuple[OddSoftmax, ...] = ()
     moving_targets: tuple[str, ...] = ()
+    overlaps: tuple[str, ...] = ()
     padding: Padding | None = None
 
 
@@ -217,6 +220,7 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         last_place(uses, parameters),
         tuple(_softmax(x, parameters) for x in masked_by_product(uses)),
         tuple(moving_targets(uses, parameters)),
+        tuple(owner_before(x, parameters) for x in overlaps_of_logits(uses)),
         padding_of(uses, parameters),
     )
 

@@ -28,7 +28,7 @@ _HOMES = frozenset({"F", "torch", "functional"})
 """Names by which ``torch.nn.functional`` and torch are called."""
 
 
-Kind = Literal["thrown", "dropout", "places"]
+Kind = Literal["thrown", "dropout", "places", "nothing"]
 
 
 class Slip(NamedTuple):
@@ -39,7 +39,8 @@ class Slip(NamedTuple):
         place: The file and the line, such as ``"model.py:31"``.
         kind: ``"thrown"`` where what a function returns is thrown away; ``"dropout"`` for one that
             is not told whether the model trains; ``"places"`` for as many entries of a table of
-            places, of shape ``(places, 1, features)``, as the first axis of something has.
+            places, of shape ``(places, 1, features)``, as the first axis of something has;
+            ``"nothing"`` where a tensor of zeros is added that is no parameter and no buffer.
     """
 
     code: str
@@ -53,10 +54,12 @@ class _Own(NamedTuple):
     Attributes:
         tensors: What is a tensor, or returns one.
         tables: Tensors of shape ``(places, 1, features)``.
+        zeros: Tensors of zeros that are no parameters and no buffers.
     """
 
     tensors: frozenset[str]
     tables: frozenset[str]
+    zeros: frozenset[str]
 
 
 def slips_of(modules: Mapping[str, Any]) -> dict[str, tuple[Slip, ...]]:
@@ -75,7 +78,17 @@ def slips_of(modules: Mapping[str, Any]) -> dict[str, tuple[Slip, ...]]:
 def _own(module: Any) -> _Own:
     tensors = {**module._parameters, **module._buffers}
     tables = (name for name, own in tensors.items() if own is not None and _is_table(own))
-    return _Own(frozenset().union(tensors, module._modules), frozenset(tables))
+    zeros = (name for name, own in vars(module).items() if _is_of_zeros(own))
+    held = frozenset().union(tensors, module._modules)
+    return _Own(held, frozenset(tables), frozenset(zeros))
+
+
+def _is_of_zeros(own: Any) -> bool:
+    """True for a plain tensor on the host of several axes, all of whose elements are 0."""
+    if not hasattr(type(own), "requires_grad_") or not hasattr(type(own), "is_floating_point"):
+        return False
+    is_here = own.device.type == "cpu" and own.is_floating_point()
+    return is_here and own.ndim > 1 and not bool(own.detach().any())
 
 
 def _is_table(tensor: Any) -> bool:
@@ -113,6 +126,10 @@ def _kind_of(node: ast.AST, own: _Own) -> Kind | None:
         return "thrown"
     if isinstance(node, ast.Subscript) and _counts_the_first_axis(node, own.tables):
         return "places"
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        sides = (node.left, node.right)
+        if any(isinstance(one, ast.Attribute) and one.attr in own.zeros for one in sides):
+            return "nothing"
     return None
 
 

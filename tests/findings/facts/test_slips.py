@@ -86,3 +86,28 @@ def test_a_class_without_source_has_none():
 def test_places_that_are_counted_along_the_first_axis_are_found(shape, count):
     found = slips_of({"": Places(*shape)}).get("", ())
     assert [slip.kind for slip in found] == ["places"] * count
+
+
+class Zeros(nn.Module):
+    def __init__(self, table):
+        super().__init__()
+        self.pos = table
+
+    def forward(self, x):
+        return self.pos + x
+
+
+@pytest.mark.parametrize(
+    ("table", "count"),
+    [
+        (torch.zeros(1, 4, 8), 1),
+        (nn.Parameter(torch.zeros(1, 4, 8)), 0),
+        (torch.ones(1, 4, 8), 0),
+        (torch.zeros(8), 0),
+        (None, 0),
+    ],
+    ids=["plain", "parameter", "ones", "a vector", "none"],
+)
+def test_a_plain_tensor_of_zeros_that_is_added_is_found(table, count):
+    found = slips_of({"": Zeros(table)}).get("", ())
+    assert [slip.kind for slip in found] == ["nothing"] * count

@@ -113,11 +113,12 @@ def masked_products(evidence: Evidence) -> Iterator[Finding]:
 
 
 def moving_targets(evidence: Evidence) -> Iterator[Finding]:
-    """Errors between two outputs of one model, of which both get gradients."""
+    """Errors and divergences of which both sides get gradients."""
     for loss, graph in evidence.graphs:
         for module in graph.moving_targets[:1]:
+            by = f", by {module!r}" * bool(module)
             text = (
-                f"{loss.quantity!r} is the error between two outputs of the model, and both get "
-                "gradients: the target moves towards what is to reach it"
+                f"the target of {loss.quantity!r} is computed{by}, and gets a gradient, as what is "
+                "to reach it does: it moves to where that is"
             )
             yield MOVING_TARGET.at(loss, 0, text, "a target without a gradient", module=module)

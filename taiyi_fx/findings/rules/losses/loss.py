@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.loss_graph import LossGraph
 from taiyi_fx.findings.facts.movers import moved_first
 from taiyi_fx.findings.facts.robust import Numbers, median, smooth, spread, trailing_scores
 from taiyi_fx.findings.facts.squashed import COSINES, OTHER_AXIS, RAW, SHARES, TWICE
@@ -25,6 +26,7 @@ _FLAT = 0.01
 _LEVEL = 0.03
 _BELOW, _ABOVE = 0.98, 1.05
 """Times the loss of a guess, between which nothing was learnt: to fit noise costs a little."""
+_YES_OR_NO = 2
 _LEAST = 0.975
 """Times the loss of a guess, that a loss which begins at it has to fall below by its end."""
 _CLOSE = 0.005
@@ -51,11 +53,18 @@ _TAIL, _ALONE = 0.01, 0.7
 back from: such batches come again and again, as hard samples in small batches do.
 """
 
-_RATE = "try a tenth of it, warm it up, or clip gradients"
+_RATE = (
+    "try a tenth of it, warm it up, or clip gradients; where a step has several backwards, divide "
+    "the loss by their number"
+)
 DIVERGENCE = Kind(
     "divergence",
     "alert",
     f"The learning rate is too large for this model, or a gradient has the wrong sign: {_RATE}",
+)
+_OF_JUDGE = (
+    "Look at whether it can make what the data are: at the range of its last activation, as -1 to "
+    "1 of a tanh, beside that of the data; then at the learning rates of the two"
 )
 SPIKE = Kind(
     "loss_spike",
@@ -87,6 +96,7 @@ UNSQUASHED = Kind(
     "Give nll_loss or ctc_loss what log_softmax returns; or take cross_entropy in the place of "
     "nll_loss, which applies it to logits",
 )
+_OVERLAP = "Take the sigmoid of it first, or a softmax over the classes: an overlap is of shares"
 _LOGARITHMS = "what log_softmax returns"
 _LOG = "Give kl_div what log_softmax returns as its first argument, and probabilities as its second"
 CLASS_AXIS = Kind(
@@ -126,7 +136,12 @@ def divergence(evidence: Evidence) -> Iterator[Finding]:
             f"step {step}: {loss.quantity!r} rises from {start:.3g} to {float(last.min()):.3g} and "
             f"stays there{moved_first(evidence, step)}"
         )
-        yield DIVERGENCE.at(loss, i, text, f"below {bound:.3g}", module="")
+        others: dict[str, str] = {"module": ""}
+        graph = evidence.loss_graphs.get(loss.quantity)
+        if graph is not None and graph.is_judged:
+            text += "; another model judges it, and comes to tell what this one makes from the data"
+            others |= {"severity": "warning", "advice": _OF_JUDGE}
+        yield DIVERGENCE.at(loss, i, text, f"below {bound:.3g}", **others)
 
 
 def spikes(evidence: Evidence) -> Iterator[Finding]:
@@ -202,6 +217,14 @@ def squashed_twice(evidence: Evidence) -> Iterator[Finding]:
             text = f"on the way to {loss.quantity!r}, a {once} is given what a {once} returns"
             others = {"module": "", "functions": (once,), "advice": _ONCE}
             yield SQUASHED.at(loss, 0, text, "logits", **others)
+        elif not name and evidence.loss_graphs.get(loss.quantity, LossGraph()).overlaps:
+            module = evidence.loss_graphs[loss.quantity].overlaps[0]
+            made = f"what {module!r} returns" if module else "what a layer returns"
+            text = (
+                f"{loss.quantity!r} has a ratio of sums, as Dice's overlap is, of {made} as it is: "
+                "of numbers of any size and sign, which are no shares"
+            )
+            yield UNSQUASHED.at(loss, 0, text, "shares", module=module, advice=_OVERLAP)
         elif name:
             text = _squashes(loss, name, evidence)
             yield SQUASHED.at(loss, 0, text, "logits", module="", functions=(name,))
@@ -247,7 +270,8 @@ def plateau(evidence: Evidence) -> Iterator[Finding]:
         text += of_sequences(evidence)
         is_sure = len(loss.values) >= 2 * _MANY and noise <= _LEVEL * abs(start)
         is_flat = is_sure and (abs(last - start) <= _LEVEL * abs(start) or falls)
-        is_flat = is_flat and not is_game(evidence) and not _still_falls(loss, noise)
+        is_flat = is_flat and not (is_game(evidence) or _is_of_judge(loss, last, evidence))
+        is_flat = is_flat and not _still_falls(loss, noise)
         moved = _moved(evidence)
         if moved < _BEGUN:
             text += f"; weights have moved by {moved:.1%} of their size so far"
@@ -310,6 +334,17 @@ def _noise(values: Numbers) -> float:
 def _is_of_a_game(loss: Watched) -> bool:
     """True for one of several players, as of a GAN, whose losses need not fall."""
     return loss.quantity.lower() != "loss"
+
+
+def _is_of_judge(loss: Watched, level: float, evidence: Evidence) -> bool:
+    """True for yes or no of data and of what another makes, both of which cost what a guess does.
+
+    A judge that cannot tell the two apart is what a generator is trained for.
+    """
+    graph = evidence.loss_graphs.get(loss.quantity)
+    guess, classes = guess_of(loss, evidence)
+    is_of_two = classes == _YES_OR_NO and graph is not None and graph.logits is None
+    return is_of_two and _BELOW * 2 * guess <= level <= _ABOVE * 2 * guess
 
 
 def is_of_players(loss: Watched, evidence: Evidence) -> bool:

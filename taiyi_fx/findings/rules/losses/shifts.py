@@ -44,7 +44,9 @@ def shifts(evidence: Evidence) -> Iterator[Finding]:
                 f"at once, and an untrained model costs {untrained:.3g}"
             )
             text += moved_first(evidence, step)
-            others = {"module": "", "severity": "warning", "advice": _FROM_THEN}
+            # Targets that another model makes, as in a game, may change on purpose.
+            severity = "warning" if guess > 0 else "note"
+            others = {"module": "", "severity": severity, "advice": _FROM_THEN}
             yield SPIKE.at(loss, i, text, f"near {before:.3g}", **others)
 
 

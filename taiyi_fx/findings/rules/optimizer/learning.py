@@ -125,7 +125,7 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
     """Modules that have a gradient and never change, while others do."""
     gradients, rounded = evidence.weight_gradients, rounded_away(evidence)
     # Frozen after a training, a weight still has the last gradient of that.
-    out = rounded | evidence.frozen
+    out = rounded | evidence.frozen | _left_from_before(evidence)
     weights = (s for s in evidence.weights.values() if s.module not in out)
     # What no optimizer has will not move later either.
     known = [s for s in weights if len(s.values) >= _SOON]
@@ -171,6 +171,19 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
         yield (NOT_GIVEN if is_left_out else NO_UPDATE).at(site, 0, text, expected, module=name)
     if moves:
         yield from _other_parameters(evidence, out)
+
+
+def _left_from_before(evidence: Evidence) -> frozenset[str]:
+    """The modules that no optimizer has, whose gradient is one and the same at all steps, though
+    none comes to what they return: it was left by another training.
+    """
+    reached = {s.name for s in evidence.of_quantity("OutputGradRMS")}
+    beside = evidence.called & evidence.left_out if reached else frozenset()
+    return frozenset(
+        s.module
+        for s in evidence.weight_gradients.values()
+        if s.module in beside and s.module not in reached and (s.values == s.values[0]).all()
+    )
 
 
 def _has_no_gradient_at_steps(s: Watched, evidence: Evidence) -> bool:

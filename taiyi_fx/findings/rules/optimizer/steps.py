@@ -47,7 +47,7 @@ LARGE_STEPS = Kind(
     "large_steps",
     "alert",
     "The learning rate is too large for this model: try a tenth of it, warm it up, or clip "
-    "gradients",
+    "gradients; where a step has several backwards, divide the loss by their number",
 )
 SMALL_STEPS = Kind(
     "small_steps",

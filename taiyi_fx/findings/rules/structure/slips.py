@@ -28,7 +28,14 @@ BATCH_AS_PLACES = Kind(
     "Take the entries of the places along the second axis, pe[: x.size(1)].transpose(0, 1), as the "
     "batch is the first axis of what the model's layers take",
 )
+ADDS_NOTHING = Kind(
+    "adds_nothing",
+    "warning",
+    "Make it an nn.Parameter, if it is to be learnt, or register_buffer it and fill it: a plain "
+    "tensor is not trained, not saved, and not moved with the model",
+)
 _SEEN = {
+    "nothing": "adds a tensor of zeros that is neither a parameter nor a buffer",
     "thrown": "throws away what it returns",
     "dropout": "drops out in evaluation, too, as it is not told whether the model trains",
     "places": (
@@ -41,7 +48,12 @@ _SEEN = {
 def slips(evidence: Evidence) -> Iterator[Finding]:
     """The first slip of each kind in the source of the model's modules."""
     every = [(name, slip) for name, known in evidence.slips.items() for slip in known]
-    kinds = {"thrown": DROPPED_RESULT, "dropout": ALWAYS_DROPPING, "places": BATCH_AS_PLACES}
+    kinds = {
+        "nothing": ADDS_NOTHING,
+        "thrown": DROPPED_RESULT,
+        "dropout": ALWAYS_DROPPING,
+        "places": BATCH_AS_PLACES,
+    }
     for kind, made in kinds.items():
         known = [(name, slip) for name, slip in every if slip.kind == kind]
         if known and evidence.series and (kind != "places" or _is_batch_first(evidence)):

@@ -113,7 +113,8 @@ def _of_all(series: list[Watched], middle: float) -> Finding:
     word = "grow" if middle > 0 else "shrink"
     text = f"half of all weights {word} by a factor of {np.power(10.0, abs(middle)):.3g} or more"
     i = _since(site, middle / 2)
-    return DRIFT_OF_ALL.at(site, i, text, "near their first size", module="")
+    others = {"module": "", "value": float(np.power(10.0, middle))}
+    return DRIFT_OF_ALL.at(site, i, text, "near their first size", **others)
 
 
 def _since(s: Watched, powers: float) -> int:

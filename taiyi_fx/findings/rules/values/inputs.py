@@ -45,6 +45,7 @@ def wild_inputs(evidence: Evidence) -> Iterator[Finding]:
     """A first module that is given numbers far from 1."""
     first = next(evidence.of_quantity("InputRMS"), None)
     if first is None or not is_given_the_batch(first.module, evidence):
+        yield from _joined(evidence)
         return
     ends = (first.values[:STEPS], first.values[-STEPS:])
     sizes = [median(end) for end in ends]
@@ -55,6 +56,27 @@ def wild_inputs(evidence: Evidence) -> Iterator[Finding]:
     severity = "warning" if _SMALL / 10 < value < 10 * _LARGE else "alert"
     text = f"the root mean square of what {first.module!r} is given is {value:.3g}"
     yield WILD_INPUT.at(first, 0, text, "near 1", value=value, severity=severity)
+
+
+def _joined(evidence: Evidence) -> Iterator[Finding]:
+    """The first module that is given an input of the model beside what others return, far larger.
+
+    As a time in seconds since 1970 that is joined with embeddings.
+    """
+    returned = {s.module: median(s.values[:STEPS]) for s in evidence.of_quantity("OutputRMS")}
+    for one in evidence.of_quantity("InputRMS"):
+        value = median(one.values[:STEPS])
+        if not (np.isfinite(value) and value >= _TIMES * _LARGE):
+            continue
+        before = evidence.modules_before(one.module, returned.keys())
+        inputs = evidence.inputs_before(one.module)
+        if inputs and all(value >= _TIMES * returned[name] for name in before):
+            text = (
+                f"the root mean square of what {one.module!r} is given is {value:.3g}, by the "
+                f"model's input {' and '.join(map(repr, inputs))}"
+            )
+            yield WILD_INPUT.at(one, 0, text, "near 1", value=value, severity="alert")
+        return
 
 
 def drifting_inputs(evidence: Evidence) -> Iterator[Finding]:

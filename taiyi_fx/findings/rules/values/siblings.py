@@ -195,9 +195,14 @@ def _begins(norm: str, before: str, evidence: Evidence) -> bool:
 
 
 def _of_plain(factors: Iterable[InRole], evidence: Evidence) -> Iterator[InRole]:
-    """Those of modules without weights, such as dropout: a norm makes of anything the same."""
+    """Those of modules of torch without weights, such as dropout.
+
+    A norm makes of anything the same, and of a sum over neighbours nobody knows.
+    """
     for one, role in factors:
-        if one.module.partition("@")[0] not in evidence.weights:
+        own = evidence.attributes.get(one.name)
+        is_of_torch = own is None or own.kind.startswith("torch.nn.")
+        if is_of_torch and one.name not in evidence.weights:
             yield one, role
 
 
@@ -282,6 +287,11 @@ def _usual_output(evidence: Evidence) -> float:
     return median(np.array(every)) if every else 0.0
 
 
+def _is_little(leaving: Parting) -> bool:
+    """True where few have stayed, for what is not far from them."""
+    return len(leaving.stayed) <= _FEW and abs(leaving.powers) < _OF_THREE
+
+
 def _is_learning(leaving: Parting, one: Watched, now: _Now) -> bool:
     """True for gradients that shrink with the loss, and outputs that grow to what is usual."""
     if one.direction == "backward":
@@ -307,7 +317,7 @@ def _of_group(group: list[Watched], bounds: _Bounds, now: _Now) -> Iterator[Find
     # What is odd from the first step on is, though a training may make up for it.
     begins = is_far[:, :STEPS].all(1) & (is_far.shape[1] >= STEPS) & (group[0].steps[0] == 0)
     leaving = first_to_part(table)
-    if leaving and _is_learning(leaving, group[leaving.row], now):
+    if leaving and (_is_little(leaving) or _is_learning(leaving, group[leaving.row], now)):
         leaving = None
     if leaving is not None:
         yield _parting(group[leaving.row], leaving)

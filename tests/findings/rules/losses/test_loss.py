@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from taiyi_fx.findings.rules.losses.loss import divergence, plateau, spikes
+from taiyi_fx.findings import LossGraph
+from taiyi_fx.findings.rules.losses.loss import divergence, plateau, spikes, squashed_twice
 from tests.findings.given import evidence
 
 NOISE = np.random.default_rng(0).normal(0, 0.05, 100)
@@ -265,3 +266,26 @@ def test_what_is_called_the_loss_is_no_part_of_another():
     rises = np.where(np.arange(100) < 40, 0.8, 3.0) + NOISE
     known = evidence({("", "loss"): rises, ("", "kl_loss"): np.linspace(40, 20, 100)})
     assert [one.quantity for one in divergence(known)] == ["loss"]
+
+
+@pytest.mark.parametrize(("level", "severity"), [(2 * np.log(2), "note"), (1.2, "warning")])
+def test_a_judge_that_cannot_tell_two_batches_apart_is_a_note(level, severity):
+    known = replace(of(level + NOISE / 10), classes={"loss": 2}, loss_graphs={"loss": LossGraph()})
+    assert [one.severity for one in plateau(known)] == [severity]
+
+
+@pytest.mark.parametrize(("is_judged", "severity"), [(True, "warning"), (False, "alert")])
+def test_a_loss_that_another_model_judges_may_rise_with_that(is_judged, severity):
+    known = of(np.where(np.arange(100) < 40, 2.0, 30.0) + NOISE)
+    known = replace(known, loss_graphs={"loss": LossGraph(is_judged=is_judged)})
+    (found,) = divergence(known)
+    assert found.severity == severity
+    assert ("another model judges it" in found.text) == is_judged
+
+
+def test_an_overlap_of_logits_is_an_alert():
+    (found,) = squashed_twice(
+        replace(of([1.0]), loss_graphs={"loss": LossGraph(overlaps=("out",))})
+    )
+    assert (found.kind, found.module, found.severity) == ("unsquashed_loss", "out", "alert")
+    assert "a ratio of sums, as Dice's overlap is, of what 'out' returns as it is" in found.text

@@ -32,6 +32,11 @@ def test_what_is_lost_at_one_step_is_told_though_the_loss_still_falls():
     assert "an untrained model costs" in found.text
 
 
+def test_of_a_loss_without_classes_it_is_a_note():
+    """As of values that a copy of the model predicts, which is replaced now and then."""
+    assert [one.severity for one in found_for(course(), classes=0)] == ["note"]
+
+
 @pytest.mark.parametrize(
     "values",
     [

@@ -4,7 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
+import taiyi_fx
 from taiyi_fx.findings import GroupSettings
 from taiyi_fx.findings.rules.gradients.missing import missing_gradients
 from taiyi_fx.findings.rules.optimizer.learning import no_update, zero_gradients
@@ -246,3 +249,32 @@ def test_what_no_optimizer_has_is_said_to_add_up_its_gradient(gradient, is_told)
     assert found.text.endswith("clears its gradient, which adds up") == is_told
     (found,) = no_update(known)  # which an optimizer may have
     assert "adds up" not in found.text
+
+
+@pytest.mark.parametrize(("is_reached", "count"), [(False, 0), (True, 1)])
+def test_a_gradient_that_another_training_has_left_moves_nothing(is_reached, count):
+    """As that of a teacher, which is called without gradients."""
+    teacher, student = nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    teacher(torch.randn(8, 4)).square().sum().backward()
+    optimizer = torch.optim.SGD(student.parameters(), lr=0.01)
+    watched = taiyi_fx.instrument(
+        Pair(teacher, student, is_reached=is_reached), optimizer=optimizer
+    )
+    for step in range(12):
+        watched(torch.randn(8, 4)).backward()
+        watched.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+    found = [one for one in watched.monitor.findings if one.kind == "no_update"]
+    assert [one.module for one in found] == ["teacher"] * count
+
+
+class Pair(nn.Module):
+    def __init__(self, teacher, student, *, is_reached):
+        super().__init__()
+        self.teacher, self.student, self.is_reached = teacher, student, is_reached
+
+    def forward(self, x):
+        with torch.set_grad_enabled(self.is_reached):
+            wanted = self.teacher(x)
+        return (self.student(x) - wanted).square().mean()

@@ -2,7 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
+import taiyi_fx
 from taiyi_fx.findings.rules.values.inputs import drifting_inputs, wild_inputs
 from tests.findings.given import evidence
 
@@ -68,3 +71,24 @@ def test_data_that_stay_are_none(numbers):
 def test_what_another_module_makes_is_no_input_of_the_model():
     numbers = {("words", "OutputRMS"): 1.0, ("lstm", "InputRMS"): 700.0}
     assert [*wild_inputs(evidence(numbers))] == []
+
+
+class Tabular(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.emb, self.net = nn.Embedding(5, 4), nn.Sequential(nn.Linear(6, 8), nn.Linear(8, 1))
+
+    def forward(self, num, cat):
+        return self.net(torch.cat([num, self.emb(cat)], 1))
+
+
+@pytest.mark.parametrize(("factor", "modules"), [(1e9, ["net.0"]), (1.0, [])])
+def test_an_input_that_is_joined_with_embeddings_is_told(factor, modules):
+    torch.manual_seed(0)
+    model = taiyi_fx.instrument(Tabular())
+    for step in range(10):
+        model(factor * torch.rand(16, 2), torch.randint(5, (16,))).square().mean().backward()
+        model.monitor.track(step)
+    found = [one for one in model.monitor.findings if one.kind == "wild_input"]
+    assert [one.module for one in found] == modules
+    assert all(one.severity == "alert" and "input 'num'" in one.text for one in found)

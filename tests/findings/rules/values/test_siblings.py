@@ -171,8 +171,15 @@ def test_of_blocks_most_of_which_leave_what_they_were_the_first_is_named():
 @pytest.mark.parametrize(("last", "count"), [(1.0, 1), (0.001, 0)])
 def test_gradients_that_shrink_as_the_loss_has_fallen_are_none(last, count):
     shrinks = np.geomspace(1.0, 0.02, 40)
-    numbers = {(f"h.{i}.fc", "OutputGradRMS"): shrinks if i > 2 else 1.0 for i in range(6)}
+    numbers = {(f"h.{i}.fc", "OutputGradRMS"): shrinks if i > 3 else 1.0 for i in range(8)}
     numbers[("", "loss")] = np.geomspace(1.0, last, 40)
+    assert len([f for f in outliers(evidence(numbers)) if "shrinks" in f.text]) == count
+
+
+@pytest.mark.parametrize(("last", "count"), [(0.02, 0), (0.002, 1)])
+def test_beside_few_that_stay_a_little_is_none(last, count):
+    shrinks = np.geomspace(1.0, last, 40)
+    numbers = {(f"h.{i}.fc", "OutputGradRMS"): shrinks if i > 2 else 1.0 for i in range(6)}
     assert len([f for f in outliers(evidence(numbers)) if "shrinks" in f.text]) == count
 
 

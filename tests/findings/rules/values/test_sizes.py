@@ -174,3 +174,14 @@ def test_a_single_number_may_be_large(bias, is_told):
         optimizer.zero_grad()
     kinds = {one.kind for one in watched.monitor.findings}
     assert ("wild_parameter" in kinds) == is_told
+
+
+def test_an_embedding_whose_padding_is_zero_is_no_large_matrix():
+    """As torch draws it: the size of what it hands out is that of its entries, or less."""
+    model = taiyi_fx.instrument(nn.Sequential(nn.Embedding(1500, 48, padding_idx=0), nn.Flatten()))
+    ids = torch.zeros(8, 40, dtype=torch.long)
+    ids[:, 0] = torch.randint(1, 1500, (8,))
+    for step in range(9):
+        model(ids).square().mean().backward()
+        model.monitor.track(step)
+    assert [one for one in model.monitor.findings if one.kind == "wild_parameter"] == []
