@@ -94,6 +94,11 @@ def _is_growth_of_all(cause: Finding, effect: Finding, _: Evidence) -> bool:
     return cause.module == "" == effect.module and effect.value > 1
 
 
+def _is_shrinkage_of_all(_: Finding, effect: Finding, __: Evidence) -> bool:
+    """True for weights that decay alone moves, as no gradient comes to them."""
+    return effect.module == "" and effect.value < 1
+
+
 def _is_of_all_after_a_jump(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
     """True for weights that all leave their size once a loss has jumped by more than usual."""
     return cause.severity != "note" and _is_of_all_since(cause, effect, evidence)
@@ -214,6 +219,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ),
     ("drift", {"faded_output": _is_of_all}),
     ("large_steps", {"drift": _is_growth_of_all, "sorted_batches": _is_at_any_time}),
+    ("vanishing_gradient", {"drift": _is_shrinkage_of_all, "outlier": _is_later}),
     ("ended_rate", {"no_update": _is_of_all, "small_steps": _is_at_any_time}),
     ("moving_target", {"faded_output": _is_at_any_time, "plateau": _is_at_any_time}),
     ("faded_output", {"plateau": _is_at_any_time}),

@@ -38,6 +38,8 @@ _TENTH = 0.1
 _ANEW, _ANEW_TIMES = 1.0, 15.0
 _KEPT = 1.5
 """The change of a weight's size by which it is another of the same."""
+_OVER = 3.0
+"""The factor by which the next step of a weight that was written into is smaller."""
 _SHARE = 0.34
 """Of the weights: where more jump, it is the optimizer."""
 _MOST = 0.7
@@ -212,7 +214,9 @@ def _jump(s: Watched) -> int | None:
     is_jump = usual < _QUIET and whole >= _JUMP and later[i] >= _JUMPS * usual
     # Another weight altogether is the root of two away, where the steps are of any usual size.
     is_anew = whole >= _ANEW and later[i] >= _ANEW_TIMES * usual
-    return i if is_jump or is_anew else None
+    # Where a training takes off, the steps after the first large one are large, too.
+    is_over = i + 1 < len(later) and later[i + 1] * _gap(s, i + 1) <= whole / _OVER
+    return i if (is_jump or is_anew) and is_over else None
 
 
 def step_sizes(evidence: Evidence) -> Iterator[Finding]:
