@@ -219,6 +219,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ),
     ("drift", {"faded_output": _is_of_all}),
     ("large_steps", {"drift": _is_growth_of_all, "sorted_batches": _is_at_any_time}),
+    ("unreachable_targets", {"odd_loss": _is_at_any_time}),
     ("vanishing_gradient", {"drift": _is_shrinkage_of_all, "outlier": _is_later}),
     ("ended_rate", {"no_update": _is_of_all, "small_steps": _is_at_any_time}),
     ("moving_target", {"faded_output": _is_at_any_time, "plateau": _is_at_any_time}),

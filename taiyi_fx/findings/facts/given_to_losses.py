@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 from taiyi_fx.findings.facts.autograd import (
     KEEPS,
     TURNS,
+    VIEWS,
     Uses,
     all_before,
     is_at_hand,
     is_scaled,
     maker_of,
+    makers_of,
     name_of,
     nodes_near,
     operands_of,
@@ -30,6 +32,8 @@ _WITH_BIAS = ("Addmm", "Convolution")
 _SCALES = KEEPS | {"Mul", "Div"}
 _NEAR = 6
 """Functions between a ratio and the sums that it is of: a factor, and what keeps it from 0 / 0."""
+_SUMMING = VIEWS | {"Add", "Mean", "Sum", "Mul", "Div", "Stack", "Sqrt"}
+"""Functions between a loss and the terms that it is of."""
 _FEW = 4
 """Rows below which equal sizes are no sign."""
 
@@ -75,22 +79,65 @@ def out_of_reach(uses: Uses, parameters: Mapping[int, str]) -> Iterator[OutOfRea
         uses: The functions that made the loss.
         parameters: The module of each parameter, by the parameter's id.
     """
-    for node in uses.nodes:
-        if name_of(node) not in _OF_ERRORS or operands_of(node)[1:] != [None]:
+    for node in _terms(uses):
+        function, targets = _compared(node)
+        if targets is None:
             continue
-        function = maker_of(node)
-        name = "" if function is None else name_of(function)
-        if name not in _RANGES or not is_at_hand(node, "target"):
-            continue
-        try:
-            targets = node._saved_target.float()
-        except RuntimeError:
-            continue
+        name = name_of(function)
         low, high = _RANGES[name]
         margin = _MARGIN * targets.std(correction=0)
         share = ((targets < low - margin) | (targets > high + margin)).float().mean().item()
         if share > _BEYOND:
             yield OutOfReach(owner_before(function, parameters), name.lower(), low, high, share)
+
+
+def _terms(uses: Uses) -> Iterator[Any]:
+    """The functions that a loss is the sum or the mean of, with any weights."""
+    level, seen = uses.nodes[:1], set[int]()
+    while level:
+        yield from (node for node in level if name_of(node) not in _SUMMING)
+        inner = (other for node in level if name_of(node) in _SUMMING for other in makers_of(node))
+        level = [*{id(node): node for node in inner if id(node) not in seen}.values()]
+        seen |= {id(node) for node in level}
+
+
+def _compared(node: Any) -> tuple[Any, Any]:
+    """The bounded function whose values an error compares, and its targets; None of others."""
+    if name_of(node) in ("Abs", "Pow"):
+        return _written_out(node)
+    if name_of(node) not in _OF_ERRORS or operands_of(node)[1:] != [None]:
+        return None, None
+    function = maker_of(node)
+    if function is None or name_of(function) not in _RANGES or not is_at_hand(node, "target"):
+        return None, None
+    try:
+        return function, node._saved_target.float()
+    except RuntimeError:  # released by backward
+        return None, None
+
+
+def _written_out(node: Any) -> tuple[Any, Any]:
+    """The same of the absolute value or the power of a difference, of which targets are a part."""
+    difference = operands_of(node)[0]
+    if difference is None or name_of(difference) != "Sub":
+        return None, None
+    operands = operands_of(difference)
+    known = [one for one in operands if one is not None]
+    while known and name_of(known[0]) in KEEPS:
+        known = makers_of(known[0])
+    if operands.count(None) != 1 or not known or name_of(known[0]) not in _RANGES:
+        return None, None
+    function = known[0]
+    if not (is_at_hand(node, "self") and is_at_hand(function, "result")):
+        return None, None
+    try:
+        error, values = node._saved_self.float(), function._saved_result.float()
+    except (AttributeError, RuntimeError):  # some keep no result
+        return None, None
+    if values.numel() != error.numel():
+        return None, None
+    values = values.reshape(error.shape)
+    return function, values - error if operands[1] is None else values + error
 
 
 def own_pairs(uses: Uses) -> Iterator[Any]:

@@ -79,6 +79,7 @@ def test_a_product_before_a_loss_is_found(loss, count):
     assert layers == ["layer"] * count
 
 
+TANH = [("tanh", 0.93)]
 BELOW, INSIDE = torch.linspace(-1, 1, 40).view(8, 5), torch.linspace(0, 1, 40).view(8, 5)
 
 
@@ -95,8 +96,29 @@ BELOW, INSIDE = torch.linspace(-1, 1, 40).view(8, 5), torch.linspace(0, 1, 40).v
         (lambda x: F.mse_loss(x, BELOW), []),
         (lambda x: F.mse_loss(x.relu(), LAYER(X)), []),
         (lambda x: F.mse_loss(x.sigmoid(), INSIDE.where(INSIDE < 0.98, 1.5)), []),
+        (lambda x: 5 * F.l1_loss(x.sigmoid(), 16 * INSIDE) + x.mean(), [("sigmoid", 0.9)]),
+        (lambda x: ((16 * INSIDE - x.sigmoid()) ** 2).sum(1).mean(), [("sigmoid", 0.9)]),
+        (lambda x: (x.view(5, 8).tanh().flatten() - 16 * INSIDE.flatten()).pow(2).mean(), TANH),
+        (lambda x: (x.sigmoid() - INSIDE).square().mean(), []),
+        (lambda x: ((x.relu() - BELOW).square().sum(1) @ torch.ones(8)).log(), []),
     ],
-    ids=["below", "huber", "above", "inside", "positive", "tanh", "factor", "none", "model", "few"],
+    ids=[
+        "below",
+        "huber",
+        "above",
+        "inside",
+        "positive",
+        "tanh",
+        "factor",
+        "none",
+        "model",
+        "few",
+        "absolute",
+        "written out",
+        "viewed",
+        "square inside",
+        "a distance",
+    ],
 )
 def test_targets_out_of_the_reach_of_an_activation_are_found(loss, found):
     every = [*out_of_reach(Uses.of(loss(LAYER(X))), {id(LAYER.weight): "layer"})]
