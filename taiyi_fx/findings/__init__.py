@@ -23,7 +23,7 @@ from taiyi_fx.findings.facts.of_model import (
     undecaying_moments_of,
 )
 from taiyi_fx.findings.facts.of_optimizer import GroupSettings, group_settings_of, step_counts_of
-from taiyi_fx.findings.facts.slips import slips_of
+from taiyi_fx.findings.facts.slips import Slip, slips_of
 from taiyi_fx.findings.facts.squashed import classes_of, squashed_by
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.find import find
@@ -42,6 +42,7 @@ __all__ = [
     "LayerSettings",
     "LossGraph",
     "NotFinite",
+    "Slip",
     "Watched",
     "attributes_of",
     "batch_axes_of",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from taiyi_fx.findings import (
     Findings,
     LossGraph,
     NotFinite,
+    Slip,
     attributes_of,
     batch_axes_of,
     classes_of,
@@ -80,6 +81,7 @@ class Diagnosis:
         self._classes: dict[str, int] = {}
         self._loss_graphs: dict[str, LossGraph] = {}
         self._not_finite: dict[int, NotFinite] = {}
+        self._slips: Mapping[str, Sequence[Slip]] | None = None
         self._warn = WarnOnce()
 
     def facts(self, series: Series) -> Facts:
@@ -134,7 +136,7 @@ class Diagnosis:
             not_finite=self._not_finite,
             step_counts=step_counts_of(self._modules, optimizers),
             attributes=attributes_of(self._modules),
-            slips=slips_of(self._modules),
+            slips=self._slips_of_sources(),
             group_settings=group_settings_of(self._modules, optimizers),
         )
         found = find(known, strict=self._strict)
@@ -142,6 +144,18 @@ class Diagnosis:
             if one.kind == "rule_failed" and not one.module:
                 self._warn.of(one.text, f"looking for findings: {one.text}")
         return found
+
+    def _slips_of_sources(self) -> Mapping[str, Sequence[Slip]]:
+        """The slips in the source of the model's classes, which is read once."""
+        if self._slips is None:
+            try:
+                self._slips = slips_of(self._modules)
+            except Exception as error:  # monitoring never ends a run: reported by name
+                if self._strict:
+                    raise
+                self._slips = {}
+                self._warn.of("source", f"the source of the model was not read: {error!r}")
+        return self._slips
 
     def _look_at_tensors(self, evidence: Evidence) -> None:
         """Notes which modules are not finite, once, as the first NaN or Inf is new.

@@ -84,3 +84,21 @@ def test_a_weight_that_is_not_finite_between_two_readings_is_named_when_it_is_se
         optimizer.zero_grad()
     (found,) = [one for one in watched.monitor.findings if one.kind == "non_finite"]
     assert (found.module, found.step) == ("2", 33)
+
+
+def test_a_source_that_cannot_be_read_is_told_once_and_ends_nothing(monkeypatch):
+    def fails(modules):
+        raise RuntimeError("no source today")
+
+    monkeypatch.setattr("taiyi_fx.watch.diagnosis.slips_of", fails)
+    model = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["WeightNorm"]})
+    for step in range(3):
+        model(torch.ones(1, 2)).sum().backward()
+        model.monitor.track(step)
+    with pytest.warns(taiyi_fx.MonitorWarning, match="the source of the model was not read"):
+        assert [one.kind for one in model.monitor.findings if one.severity == "alert"] == []
+    strict = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["WeightNorm"]}, strict=True)
+    strict(torch.ones(1, 2)).sum().backward()
+    strict.monitor.track(0)
+    with pytest.raises(RuntimeError, match="no source today"):
+        _ = strict.monitor.findings

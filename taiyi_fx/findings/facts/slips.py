@@ -24,6 +24,8 @@ _OF_SETS = frozenset({"add"})
 _DROPOUTS = frozenset(
     "dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout".split()
 )
+_MOST = 2**20
+"""Elements of a tensor that is looked at."""
 _HOMES = frozenset({"F", "torch", "functional"})
 """Names by which ``torch.nn.functional`` and torch are called."""
 
@@ -85,10 +87,11 @@ def _own(module: Any) -> _Own:
 
 def _is_of_zeros(own: Any) -> bool:
     """True for a plain tensor on the host of several axes, all of whose elements are 0."""
-    if not hasattr(type(own), "requires_grad_") or not hasattr(type(own), "is_floating_point"):
+    kind = type(own)
+    if f"{kind.__module__}.{kind.__name__}" != "torch.Tensor" or own.device.type != "cpu":
         return False
-    is_here = own.device.type == "cpu" and own.is_floating_point()
-    return is_here and own.ndim > 1 and not bool(own.detach().any())
+    is_small = own.ndim > 1 and 0 < own.numel() <= _MOST
+    return is_small and own.is_floating_point() and not bool(own.detach().any())
 
 
 def _is_table(tensor: Any) -> bool:

@@ -142,7 +142,7 @@ def _is_summed(cosine: Watched, size: Watched | None) -> bool:
     """True if a gradient has others in it, or grows from that of one backward to that of many."""
     if size is None or len(size.values) < _FEW:
         return False
-    is_mixed = _usual(cosine) < _APART and _usual(size) > 1
+    is_mixed = _usual(cosine) < _APART and _usual(size) > _GROWN
     return is_mixed or bool(size.values[0] < _GROWN < median(size.last_half))
 
 
