@@ -46,6 +46,7 @@ from taiyi_fx.findings.rules.losses.given import (
     dropped_outputs,
     masked_products,
     moving_targets,
+    odd_ratios,
     own_pairs,
     unreachable_targets,
 )
@@ -174,6 +175,7 @@ RULES: tuple[Rule, ...] = (
     dropped_outputs,
     unreachable_targets,
     moving_targets,
+    odd_ratios,
     copied_targets,
     shifted_targets,
     first_places,

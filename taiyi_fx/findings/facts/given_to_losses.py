@@ -32,6 +32,8 @@ _WITH_BIAS = ("Addmm", "Convolution")
 _SCALES = KEEPS | {"Mul", "Div"}
 _NEAR = 6
 """Functions between a ratio and the sums that it is of: a factor, and what keeps it from 0 / 0."""
+_OFF = 1e-3
+"""How far a ratio is from 1 that no rounding takes there."""
 _SUMMING = VIEWS | {"Add", "Mean", "Sum", "Mul", "Div", "Stack", "Sqrt"}
 """Functions between a loss and the terms that it is of."""
 _FEW = 4
@@ -226,6 +228,30 @@ def _times_target(total: Any) -> Any:
     if product is None or name_of(product) != "Mul" or operands_of(product).count(None) != 1:
         return None
     return maker_of(product)
+
+
+def odd_ratios(uses: Uses) -> Iterator[float]:
+    """The shares of ratios of probabilities, in PPO's bounded loss, that differ from 1.
+
+    Nothing after a backward, which frees what autograd has saved.
+
+    Args:
+        uses: The functions that made the loss.
+    """
+    for node in uses.nodes:
+        sides = operands_of(node) if name_of(node) == "Minimum" else []
+        if len(sides) != 2 or None in sides:
+            continue
+        first, second = ([*nodes_near(side, ("Exp",), _NEAR)] for side in sides)
+        for ratio in (one for one in first if any(one is other for other in second)):
+            difference = operands_of(ratio)[0]
+            is_of_two = difference is not None and name_of(difference) == "Sub"
+            if not is_of_two or not is_at_hand(ratio, "result"):
+                continue
+            try:
+                yield float(((ratio._saved_result - 1).abs() > _OFF).double().mean())
+            except RuntimeError:
+                continue
 
 
 def moving_targets(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:

@@ -30,6 +30,7 @@ from taiyi_fx.findings.facts.given_to_losses import (
     last_products,
     masked_by_product,
     moving_targets,
+    odd_ratios,
     out_of_reach,
     overlaps_of_logits,
     own_pairs,
@@ -135,6 +136,7 @@ class LossGraph(NamedTuple):
         is_judged: True if its last layer is another model's, as a generator's is its judge's.
         masked_by_product: Softmaxes of scores that were multiplied by a mask of 0 and 1.
         moving_targets: The modules before targets that get gradients.
+        odd_ratios: The share of PPO's ratios of probabilities that are not 1; None without any.
         overlaps: The layers whose output it takes for shares in a ratio of sums.
         last_place: The module before the last place of each sequence, likewise.
         padding: The padding of the sequences that it depends on; None if none is seen.
@@ -168,6 +170,7 @@ class LossGraph(NamedTuple):
     masked_by_product: tuple[OddSoftmax, ...] = ()
     moving_targets: tuple[str, ...] = ()
     overlaps: tuple[str, ...] = ()
+    odd_ratios: float | None = None
     padding: Padding | None = None
 
 
@@ -221,6 +224,7 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         tuple(_softmax(x, parameters) for x in masked_by_product(uses)),
         tuple(moving_targets(uses, parameters)),
         tuple(owner_before(x, parameters) for x in overlaps_of_logits(uses)),
+        next(odd_ratios(uses), None),
         padding_of(uses, parameters),
     )
 

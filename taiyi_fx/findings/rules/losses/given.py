@@ -122,3 +122,24 @@ def moving_targets(evidence: Evidence) -> Iterator[Finding]:
                 "to reach it does: it moves to where that is"
             )
             yield MOVING_TARGET.at(loss, 0, text, "a target without a gradient", module=module)
+
+
+_MOSTLY = 0.25
+ODD_RATIOS = Kind(
+    "odd_ratios",
+    "warning",
+    "Take the logarithms of the actions that were played, as they were stored with them, and give "
+    "the new ones the same actions and inputs: before its first step a policy is its old self",
+)
+
+
+def odd_ratios(evidence: Evidence) -> Iterator[Finding]:
+    """Ratios of a policy's probabilities to its old ones that are not 1 before its first step."""
+    for loss, graph in evidence.graphs:
+        share = graph.odd_ratios
+        if share is not None and share >= _MOSTLY and evidence.is_from_the_start:
+            text = (
+                f"{share:.0%} of the ratios of new probabilities to old ones in {loss.quantity!r} "
+                "differ from 1 before the first step, when nothing is new"
+            )
+            yield ODD_RATIOS.at(loss, 0, text, "1", module="", value=share)

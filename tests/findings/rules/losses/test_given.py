@@ -115,3 +115,18 @@ def test_a_target_that_gets_a_gradient_is_a_note(is_detached, count):
 
     found = found_in(nn.Sequential(nn.Linear(6, 5)), loss_of, "moving_target")
     assert [(one.severity, one.module) for one in found] == [("note", "0")] * count
+
+
+@pytest.mark.parametrize(("is_played", "count"), [(False, 1), (True, 0)])
+def test_a_policy_that_differs_from_itself_before_its_first_step_is_told(is_played, count):
+    old: list[torch.Tensor] = []
+
+    def loss_of(logits):
+        played, others = torch.arange(8) % 5, torch.arange(8).flip(0) % 5
+        new = logits.log_softmax(1)[torch.arange(8), played if is_played else others]
+        old[:] = old or [logits.detach().log_softmax(1)[torch.arange(8), played]]
+        ratio = (new - old[0]).exp()
+        return -torch.min(ratio * old[0], ratio.clamp(0.8, 1.2) * old[0]).mean()
+
+    found = found_in(nn.Sequential(nn.Linear(6, 5)), loss_of, "odd_ratios", logs_first=True)
+    assert [one.severity for one in found] == ["warning"] * count
