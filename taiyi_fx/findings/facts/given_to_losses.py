@@ -17,23 +17,18 @@ from taiyi_fx.findings.facts.autograd import (
     maker_of,
     makers_of,
     name_of,
-    nodes_near,
     operands_of,
     owner_before,
     shape_of,
 )
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
 
-_OF_ERRORS = ("MseLoss", "SmoothL1Loss", "HuberLoss")
+OF_ERRORS = ("MseLoss", "SmoothL1Loss", "HuberLoss")
 _OF_LOGITS = ("LogSoftmax", "BinaryCrossEntropyWithLogits")
 _WEIGHTS = {"Addmm": 2, "Mm": 1, "Convolution": 1}
 """The place of the weight among what each function of a layer is given."""
 _WITH_BIAS = ("Addmm", "Convolution")
 _SCALES = KEEPS | {"Mul", "Div"}
-_NEAR = 6
-"""Functions between a ratio and the sums that it is of: a factor, and what keeps it from 0 / 0."""
-_OFF = 1e-3
-"""How far a ratio is from 1 that no rounding takes there."""
 _SUMMING = VIEWS | {"Add", "Mean", "Sum", "Mul", "Div", "Stack", "Sqrt"}
 """Functions between a loss and the terms that it is of."""
 _FEW = 4
@@ -107,7 +102,7 @@ def _compared(node: Any) -> tuple[Any, Any]:
     """The bounded function whose values an error compares, and its targets; None of others."""
     if name_of(node) in ("Abs", "Pow"):
         return _written_out(node)
-    if name_of(node) not in _OF_ERRORS or operands_of(node)[1:] != [None]:
+    if name_of(node) not in OF_ERRORS or operands_of(node)[1:] != [None]:
         return None, None
     function = maker_of(node)
     if function is None or name_of(function) not in _RANGES or not is_at_hand(node, "target"):
@@ -202,82 +197,6 @@ def masked_by_product(uses: Uses) -> Iterator[Any]:
                 yield node
 
 
-def overlaps_of_logits(uses: Uses) -> Iterator[Any]:
-    """The layers whose output a ratio of sums, as Dice's, takes for shares between 0 and 1.
-
-    The one sum is of it times a target, and the other of it as it is.
-
-    Args:
-        uses: The functions that made the loss.
-    """
-    for node in uses.nodes:
-        sides = operands_of(node) if name_of(node) == "Div" else []
-        if len(sides) != 2 or None in sides:
-            continue
-        above, below = ([*nodes_near(side, ("Sum",), _NEAR)] for side in sides)
-        products = [given for one in above if (given := _times_target(one)) is not None]
-        plain = [maker_of(one) for one in below]
-        for layer in products:
-            if name_of(layer) in _WEIGHTS and any(layer is one for one in plain):
-                yield layer
-
-
-def _times_target(total: Any) -> Any:
-    """The factor of a product with what wants no gradient, which is summed; else None."""
-    product = maker_of(total)
-    if product is None or name_of(product) != "Mul" or operands_of(product).count(None) != 1:
-        return None
-    return maker_of(product)
-
-
-def odd_ratios(uses: Uses) -> Iterator[float]:
-    """The shares of ratios of probabilities, in PPO's bounded loss, that differ from 1.
-
-    Nothing after a backward, which frees what autograd has saved.
-
-    Args:
-        uses: The functions that made the loss.
-    """
-    for node in uses.nodes:
-        sides = operands_of(node) if name_of(node) == "Minimum" else []
-        if len(sides) != 2 or None in sides:
-            continue
-        first, second = ([*nodes_near(side, ("Exp",), _NEAR)] for side in sides)
-        for ratio in (one for one in first if any(one is other for other in second)):
-            difference = operands_of(ratio)[0]
-            is_of_two = difference is not None and name_of(difference) == "Sub"
-            if not is_of_two or not is_at_hand(ratio, "result"):
-                continue
-            try:
-                yield float(((ratio._saved_result - 1).abs() > _OFF).double().mean())
-            except RuntimeError:
-                continue
-
-
-def moving_targets(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:
-    """The modules before the targets of errors and divergences that get gradients, too.
-
-    Of an error, if both sides are of one model: two that are trained to agree are another matter.
-
-    Args:
-        uses: The functions that made the loss.
-        parameters: The module of each parameter, by the parameter's id.
-    """
-    for node in uses.nodes:
-        sides = operands_of(node) if name_of(node) in _OF_ERRORS else []
-        if len(sides) == 2 and None not in sides:
-            both = [
-                {id(x.variable) for x in all_before([side]) if hasattr(x, "variable")}
-                for side in sides
-            ]
-            names = [parameters[own] for own in both[0] & both[1] if own in parameters]
-            if names and all(both):
-                yield owner_before(sides[0], parameters)
-        # Torch's divergence is of t log t less t times what it is given.
-        if name_of(node) == "Xlogy" and len(known := set(operands_of(node)) - {None}) == 1:
-            yield owner_before(known.pop(), parameters)
-
-
 def last_products(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:
     """The layers whose output a loss is given behind a product with what wants no gradient.
 
@@ -289,7 +208,7 @@ def last_products(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:
         parameters: The module of each parameter, by the parameter's id.
     """
     for node in uses.nodes:
-        if name_of(node) not in (*_OF_ERRORS, *_OF_LOGITS):
+        if name_of(node) not in (*OF_ERRORS, *_OF_LOGITS):
             continue
         given = maker_of(node)
         if given is None or not (name_of(given) == "NativeDropout" or is_scaled(given)):

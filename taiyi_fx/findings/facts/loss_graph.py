@@ -23,16 +23,14 @@ from taiyi_fx.findings.facts.autograd import (
     owner_before,
     shape_of,
 )
+from taiyi_fx.findings.facts.both_sides import moving_targets, odd_ratios, overlaps_of_logits
 from taiyi_fx.findings.facts.followed_axes import lead_to_the_loss
 from taiyi_fx.findings.facts.given_to_losses import (
     OutOfReach,
     is_judged,
     last_products,
     masked_by_product,
-    moving_targets,
-    odd_ratios,
     out_of_reach,
-    overlaps_of_logits,
     own_pairs,
 )
 from taiyi_fx.findings.facts.layer_runs import (

@@ -1,0 +1,100 @@
+"""Functions on the way to a loss both of whose operands are computed, and should not be so."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from taiyi_fx.findings.facts.autograd import (
+    Uses,
+    all_before,
+    is_at_hand,
+    maker_of,
+    name_of,
+    nodes_near,
+    operands_of,
+    owner_before,
+)
+from taiyi_fx.findings.facts.given_to_losses import OF_ERRORS
+
+_LAYERS = ("Addmm", "Mm", "Convolution")
+_NEAR = 6
+"""Functions between a ratio and the sums that it is of: a factor, and what keeps it from 0 / 0."""
+_OFF = 1e-3
+"""How far a ratio is from 1 that no rounding takes there."""
+
+
+def moving_targets(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:
+    """The modules before the targets of errors and divergences that get gradients, too.
+
+    Of an error, if both sides are of one model: two that are trained to agree are another matter.
+
+    Args:
+        uses: The functions that made the loss.
+        parameters: The module of each parameter, by the parameter's id.
+    """
+    for sides in _both_of(uses, OF_ERRORS):
+        both = [
+            {id(x.variable) for x in all_before([side]) if hasattr(x, "variable")} for side in sides
+        ]
+        names = [parameters[own] for own in both[0] & both[1] if own in parameters]
+        if names and all(both):
+            yield owner_before(sides[0], parameters)
+    # Torch's divergence is of t log t less t times what it is given.
+    for node in uses.nodes:
+        if name_of(node) == "Xlogy" and len(known := set(operands_of(node)) - {None}) == 1:
+            yield owner_before(known.pop(), parameters)
+
+
+def overlaps_of_logits(uses: Uses) -> Iterator[Any]:
+    """The layers whose output a ratio of sums, as Dice's, takes for shares between 0 and 1.
+
+    The one sum is of it times a target, and the other of it as it is.
+
+    Args:
+        uses: The functions that made the loss.
+    """
+    for sides in _both_of(uses, ("Div",)):
+        above, below = ([*nodes_near(side, ("Sum",), _NEAR)] for side in sides)
+        products = [given for one in above if (given := _times_target(one)) is not None]
+        plain = [maker_of(one) for one in below]
+        for layer in products:
+            if name_of(layer) in _LAYERS and any(layer is one for one in plain):
+                yield layer
+
+
+def _times_target(total: Any) -> Any:
+    """The factor of a product with what wants no gradient, which is summed; else None."""
+    product = maker_of(total)
+    if product is None or name_of(product) != "Mul" or operands_of(product).count(None) != 1:
+        return None
+    return maker_of(product)
+
+
+def odd_ratios(uses: Uses) -> Iterator[float]:
+    """The shares of ratios of probabilities, in PPO's bounded loss, that differ from 1.
+
+    Nothing after a backward, which frees what autograd has saved.
+
+    Args:
+        uses: The functions that made the loss.
+    """
+    for sides in _both_of(uses, ("Minimum",)):
+        first, second = ([*nodes_near(side, ("Exp",), _NEAR)] for side in sides)
+        for ratio in (one for one in first if any(one is other for other in second)):
+            difference = operands_of(ratio)[0]
+            is_of_two = difference is not None and name_of(difference) == "Sub"
+            if not is_of_two or not is_at_hand(ratio, "result"):
+                continue
+            try:
+                yield float(((ratio._saved_result - 1).abs() > _OFF).double().mean())
+            except RuntimeError:
+                continue
+
+
+def _both_of(uses: Uses, names: Collection[str]) -> Iterator[list[Any]]:
+    """The two operands of each function of some names of which both are computed."""
+    for node in uses.nodes:
+        sides = operands_of(node) if name_of(node) in names else []
+        if len(sides) == 2 and None not in sides:
+            yield sides
