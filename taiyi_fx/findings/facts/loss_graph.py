@@ -113,7 +113,7 @@ class LossGraph(NamedTuple):
         broadcasts: Operands whose samples are combined with all samples of the other.
         copied: The module that is given what the loss has for targets; empty if there is none.
         shifted: The module that is given them some places later, and how many: one of a model that
-            guesses the next token. None if there is none.
+            guesses each next token. None if there is none.
         views: Views that exchange two sizes, and so mix the entries of both axes.
         logits: What its cross entropy is given; None where there is none, or several.
         is_made_anew: True for a loss that is made of one number, which nothing was computed to.
@@ -262,6 +262,8 @@ def _copied(uses: Uses, parameters: Mapping[int, str]) -> tuple[str, tuple[str, 
     if same is not None:
         return owner_before(same, parameters), None
     shifts = [(x, by) for x, ids in given if ids.ndim == 2 for by in _shifts(targets, ids)]
+    if any(by == 1 and not _begins(targets, x._saved_indices) for x, by in shifts):
+        return "", None  # what comes first may be seen by all places, as the prefix of an answer
     if len(shifts) != 1 or not shifts[0][1]:
         return "", None
     ((table, by),) = shifts
@@ -289,6 +291,11 @@ def _shifts(targets: Any, indices: Any) -> list[int]:
         return []
     of_places = targets.view(samples, length)
     return [by for by in (*_USUAL, *_UNUSUAL) if _are_later(of_places, indices, by)]
+
+
+def _begins(targets: Any, indices: Any) -> bool:
+    """True if the first place of each sequence has a target, and is not left out of the loss."""
+    return bool((targets.view(len(indices), -1)[:, 0] >= 0).all())
 
 
 def _are_later(targets: Any, indices: Any, by: int) -> bool:

@@ -214,6 +214,14 @@ def test_targets_that_are_an_embedding_s_indices_some_places_later_are_shifted()
     assert [shifted(by) for by in (0, 1, 2, 3)] == [None, ("t0", 1), ("t0", 2), ("t0", 3)]
 
 
+def test_where_the_first_places_have_no_targets_they_may_be_a_prefix():
+    x = nn.Embedding(K, 6)(WORDS)
+    targets = torch.full_like(WORDS, -100)
+    targets[:, 5:15] = WORDS[:, 6:]
+    loss = F.cross_entropy(nn.Linear(6, K)(x).flatten(0, 1), targets.flatten())
+    assert loss_graph_of(loss, {}).shifted is None
+
+
 def test_few_targets_may_be_tokens_two_places_later_by_chance():
     ids = WORDS[:, :6]
     targets = torch.full_like(ids, -100)
