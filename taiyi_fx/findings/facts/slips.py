@@ -26,6 +26,8 @@ _DROPOUTS = frozenset(
 )
 _MOST = 2**20
 """Elements of a tensor that is looked at."""
+_LONGEST = 60
+"""Characters of code in a sentence."""
 _HOMES = frozenset({"F", "torch", "functional"})
 """Names by which ``torch.nn.functional`` and torch are called."""
 
@@ -109,6 +111,7 @@ def _of_class(kind: type, own: _Own) -> tuple[Slip, ...]:
 
 def _of_function(function: types.FunctionType, own: _Own) -> Iterator[Slip]:
     try:
+        function = inspect.unwrap(function)
         lines, first = inspect.getsourcelines(function)
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError, ValueError, IndentationError):
@@ -119,7 +122,12 @@ def _of_function(function: types.FunctionType, own: _Own) -> Iterator[Slip]:
         kind = _kind_of(node, own)
         if kind and not (kind == "dropout" and id(node) in asked):
             line = getattr(node, "lineno", 1)
-            yield Slip(ast.unparse(node), f"{file}:{first + line - 1}", kind)
+            yield Slip(_short(ast.unparse(node)), f"{file}:{first + line - 1}", kind)
+
+
+def _short(code: str) -> str:
+    """The code, of which the end stays, where it is long."""
+    return code if len(code) <= _LONGEST else f"... {code[4 - _LONGEST :]}"
 
 
 def _kind_of(node: ast.AST, own: _Own) -> Kind | None:

@@ -1,5 +1,7 @@
 """Calls in the source of a module's class that do not what they seem to."""
 
+import functools
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -111,3 +113,26 @@ class Zeros(nn.Module):
 def test_a_plain_tensor_of_zeros_that_is_added_is_found(table, count):
     found = slips_of({"": Zeros(table)}).get("", ())
     assert [slip.kind for slip in found] == ["nothing"] * count
+
+
+def noted(forward):
+    @functools.wraps(forward)
+    def wrapper(self, x):
+        return forward(self, x)
+
+    return wrapper
+
+
+class Wrapped(Model):
+    @noted
+    def forward(self, x):
+        x.masked_fill(x.abs() > x.abs().mean() + 3 * x.abs().std() + self.pos.abs().mean(), 0.0)
+        return self.fc(x)
+
+
+def test_of_a_decorated_forward_the_own_source_is_read_and_long_code_is_cut():
+    (slip,) = slips_of({"": Wrapped()})[""]
+    assert slip.code.startswith("... ")
+    assert slip.code.endswith("self.pos.abs().mean(), 0.0)")
+    assert len(slip.code) == 60
+    assert slip.place == f"test_slips.py:{Wrapped.forward.__wrapped__.__code__.co_firstlineno + 2}"
