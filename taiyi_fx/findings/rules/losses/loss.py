@@ -26,6 +26,8 @@ _FLAT = 0.01
 _LEVEL = 0.03
 _BELOW, _ABOVE = 0.98, 1.05
 """Times the loss of a guess, between which nothing was learnt: to fit noise costs a little."""
+_SAME = 1e-3
+"""The share of the mean square of logits that differs between samples, where hardly any does."""
 _YES_OR_NO = 2
 _LEAST = 0.975
 """Times the loss of a guess, that a loss which begins at it has to fall below by its end."""
@@ -267,7 +269,7 @@ def plateau(evidence: Evidence) -> Iterator[Finding]:
         )
         if is_at_guess:
             text += f"; a guess among {classes} classes costs {guess:.3g}"
-        text += of_sequences(evidence)
+        text += of_sequences(evidence) + _alike(loss, evidence)
         is_sure = len(loss.values) >= 2 * _MANY and noise <= _LEVEL * abs(start)
         is_flat = is_sure and (abs(last - start) <= _LEVEL * abs(start) or falls)
         is_flat = is_flat and not (is_game(evidence) or _is_of_judge(loss, last, evidence))
@@ -279,6 +281,20 @@ def plateau(evidence: Evidence) -> Iterator[Finding]:
         others = {"module": "", "value": last, "severity": severity}
         others["advice"] = "".join([_DATA, *_reasons(evidence), f"; {_GAMES}"])
         yield PLATEAU.at(loss, 0, text, f"below {start:.3g}", **others)
+
+
+def _alike(loss: Watched, evidence: Evidence) -> str:
+    """The ending of a sentence on logits that hardly differ between samples; else empty."""
+    graph = evidence.loss_graphs.get(loss.quantity)
+    module = graph.logits.module if graph is not None and graph.logits is not None else ""
+    known = [s for s in evidence.of_quantity("OutputVariation") if module and s.module == module]
+    if not known or not known[0].values[-1] <= _SAME:
+        return ""
+    part = float(np.sqrt(max(known[0].values[-1], 0.0)))
+    return (
+        f"; what {module!r} returns differs from sample to sample by {part:.1%} of its size at "
+        f"step {known[0].steps[-1]}: look at what comes before it"
+    )
 
 
 def _reasons(evidence: Evidence) -> list[str]:

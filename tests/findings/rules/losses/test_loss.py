@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from taiyi_fx.findings import LossGraph
+from taiyi_fx.findings.facts.logits import Logits
 from taiyi_fx.findings.rules.losses.loss import divergence, plateau, spikes, squashed_twice
 from tests.findings.given import evidence
 
@@ -289,3 +290,13 @@ def test_an_overlap_of_logits_is_an_alert():
     )
     assert (found.kind, found.module, found.severity) == ("unsquashed_loss", "out", "alert")
     assert "a ratio of sums, as Dice's overlap is, of what 'out' returns as it is" in found.text
+
+
+@pytest.mark.parametrize(("share", "is_told"), [(1e-4, True), (0.3, False)])
+def test_logits_that_are_the_same_for_all_samples_are_told_with_a_plateau(share, is_told):
+    numbers = {("", "loss"): 2.3 + NOISE / 10, ("out", "OutputVariation"): np.full(100, share)}
+    logits = Logits("out", 64, 10, is_output=True, is_mean=True, is_whole=True)
+    graphs = {"loss": LossGraph(logits=logits)}
+    known = replace(evidence(numbers), classes={"loss": 10}, loss_graphs=graphs)
+    (found,) = plateau(known)
+    assert ("what 'out' returns differs from sample to sample by 1.0%" in found.text) == is_told
