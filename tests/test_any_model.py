@@ -27,6 +27,7 @@ import taiyi_fx
 from taiyi_fx import MonitorWarning, output, quantity
 from tests import hard_models
 from tests.hard_models import Case, cases
+from tests.one_rank import one_rank
 
 CASES = cases()
 BY_NAME = {case.name.removeprefix("hard/"): case for case in CASES}
@@ -435,9 +436,7 @@ def test_two_thousand_modules_run():
 
 
 def test_wrapped_models_are_refused_with_what_to_do():
-    store = torch.distributed.HashStore()
-    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
-    try:
+    def wrapped():
         with pytest.raises(TypeError, match=r"DistributedDataParallel\(instrument"):
             taiyi_fx.instrument(nn.parallel.DistributedDataParallel(Net()), CFG)
         plain, probed = pair()
@@ -446,8 +445,9 @@ def test_wrapped_models_are_refused_with_what_to_do():
         parallel(data()).square().sum().backward()
         tracked(probed, 0)
         assert ("head", "OutputGradSndNorm") in read(probed)
-    finally:
-        torch.distributed.destroy_process_group()
+
+    with one_rank():
+        wrapped()
     with pytest.raises(TypeError, match="before it is wrapped"):
         taiyi_fx.instrument(hard_models.quietly(torch.jit.script, Net().head), CFG)
 

@@ -4,10 +4,10 @@ import sys
 
 import pytest
 import torch
-from torch import distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from tests.one_rank import one_rank
 from tests.passes.runtime.given import Python, compiled, due, found, run
 
 
@@ -86,8 +86,8 @@ def test_a_step_within_join_is_one_that_ranks_may_end_one_by_one(throws):
     made = compiled(Python(), "fc")
     made.installation.set_due(due("fc"))
     session = made.session
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    try:
+
+    def train():
         ddp = DistributedDataParallel(made.root)
         with ddp.join(throw_on_early_termination=throws):
             with ddp._inside_ddp_forward():
@@ -99,5 +99,6 @@ def test_a_step_within_join_is_one_that_ranks_may_end_one_by_one(throws):
         assert not session.is_uneven
         run(made, torch.randn(2, 4))  # outside of the wrapper
         assert not session.is_uneven
-    finally:
-        dist.destroy_process_group()
+
+    with one_rank():
+        train()
