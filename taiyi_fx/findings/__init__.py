@@ -23,8 +23,9 @@ from taiyi_fx.findings.facts.of_model import (
     undecaying_moments_of,
 )
 from taiyi_fx.findings.facts.of_optimizer import GroupSettings, group_settings_of, step_counts_of
+from taiyi_fx.findings.facts.regression import Regression, RegressionNotes, regression_of
 from taiyi_fx.findings.facts.slips import Slip, slips_of
-from taiyi_fx.findings.facts.squashed import classes_of, squashed_by
+from taiyi_fx.findings.facts.squashed import Squashed, classes_of, squashed_by
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.find import find
 from taiyi_fx.findings.finding import Finding
@@ -42,7 +43,10 @@ __all__ = [
     "LayerSettings",
     "LossGraph",
     "NotFinite",
+    "Regression",
+    "RegressionNotes",
     "Slip",
+    "Squashed",
     "Watched",
     "attributes_of",
     "batch_axes_of",
@@ -62,6 +66,7 @@ __all__ = [
     "not_finite_of",
     "of_elements",
     "owners_of",
+    "regression_of",
     "repeated_in",
     "settings_of",
     "shrinkage_of",

@@ -50,9 +50,10 @@ from taiyi_fx.findings.rules.losses.given import (
     own_pairs,
     unreachable_targets,
 )
-from taiyi_fx.findings.rules.losses.loss import divergence, plateau, spikes, squashed_twice
+from taiyi_fx.findings.rules.losses.loss import divergence, spikes
 from taiyi_fx.findings.rules.losses.mixed_axes import broadcasts, torn_views
 from taiyi_fx.findings.rules.losses.odd_losses import odd_losses
+from taiyi_fx.findings.rules.losses.plateau import plateau
 from taiyi_fx.findings.rules.losses.runs_of_batches import sorted_batches
 from taiyi_fx.findings.rules.losses.sequences import (
     copied_targets,
@@ -62,9 +63,11 @@ from taiyi_fx.findings.rules.losses.sequences import (
 )
 from taiyi_fx.findings.rules.losses.shifts import shifts
 from taiyi_fx.findings.rules.losses.softmax_axes import normalised_samples, softmax_axes
+from taiyi_fx.findings.rules.losses.squashed_twice import squashed_twice
 from taiyi_fx.findings.rules.losses.trivial import trivial_losses
 from taiyi_fx.findings.rules.losses.unbounded import unbounded_losses
 from taiyi_fx.findings.rules.losses.wild_losses import wild_losses, wild_starts
+from taiyi_fx.findings.rules.losses.worse_than_mean import worse_than_mean
 from taiyi_fx.findings.rules.optimizer.decays import large_decays
 from taiyi_fx.findings.rules.optimizer.foreign_steps import foreign_steps
 from taiyi_fx.findings.rules.optimizer.learning import no_update, zero_gradients
@@ -234,6 +237,7 @@ RULES: tuple[Rule, ...] = (
     spikes,
     shifts,
     trivial_losses,
+    worse_than_mean,
     sorted_batches,
     plateau,
     drifting_inputs,

@@ -99,6 +99,15 @@ def _is_shrinkage_of_all(_: Finding, effect: Finding, __: Evidence) -> bool:
     return effect.module == "" and effect.value < 1
 
 
+def _is_of_fading_head(_: Finding, effect: Finding, evidence: Evidence) -> bool:
+    """True for the last weight, which comes to less, without decay, where it can tell nothing."""
+    own = evidence.weights.get(effect.module)
+    if own is None or evidence.decays.get(effect.module, 0.0) > 0:
+        return False
+    is_last = effect.module == max(evidence.weights, key=lambda name: evidence.modules[name])
+    return is_last and effect.value < own.values[0]
+
+
 def _is_of_all_after_a_jump(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
     """True for weights that all leave their size once a loss has jumped by more than usual."""
     return cause.severity != "note" and _is_of_all_since(cause, effect, evidence)
@@ -217,6 +226,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
             "outlier": _is_of_gradients,
         },
     ),
+    ("plateau", {"drift": _is_of_fading_head}),
     ("drift", {"faded_output": _is_of_all}),
     ("large_steps", {"drift": _is_growth_of_all, "sorted_batches": _is_at_any_time}),
     ("unreachable_targets", {"odd_loss": _is_at_any_time}),

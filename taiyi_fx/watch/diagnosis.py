@@ -13,7 +13,9 @@ from taiyi_fx.findings import (
     Findings,
     LossGraph,
     NotFinite,
+    RegressionNotes,
     Slip,
+    Squashed,
     attributes_of,
     batch_axes_of,
     classes_of,
@@ -32,6 +34,7 @@ from taiyi_fx.findings import (
     not_finite_of,
     of_elements,
     owners_of,
+    regression_of,
     repeated_in,
     settings_of,
     shrinkage_of,
@@ -76,8 +79,9 @@ class Diagnosis:
         self._outline = outline
         self._modules, self._whole = modules, whole
         self._strict = strict
-        self._seen: set[str] = set()
-        self._squashed: dict[str, str] = {}
+        self._logged: dict[str, int] = {}
+        self._regressions: dict[str, list[RegressionNotes]] = {}
+        self._squashed: dict[str, Squashed] = {}
         self._classes: dict[str, int] = {}
         self._loss_graphs: dict[str, LossGraph] = {}
         self._not_finite: dict[int, NotFinite] = {}
@@ -90,12 +94,24 @@ class Diagnosis:
         return info.direction, info.health, info.unit
 
     def look_at_loss(self, name: str, value: Any) -> None:
-        """Notes how a number is made, if it is called a loss, the first time it is logged."""
-        if "loss" not in name.lower() or name in self._seen:
+        """Notes how a number is made, if it is called a loss, the first time it is logged.
+
+        What a constant would cost is noted again, after four times as many numbers each time: the
+        targets of a policy change with it.
+        """
+        if "loss" not in name.lower():
             return
-        self._seen.add(name)
+        self._logged[name] = count = self._logged.get(name, 0) + 1
+        if not _is_power_of_four(count):
+            return
         try:
-            self._squashed[name] = squashed_by(value)
+            notes = regression_of(value)
+            if notes is not None:
+                self._regressions.setdefault(name, []).append(notes)
+            if count > 1:
+                return
+            if (squashed := squashed_by(value)) is not None:
+                self._squashed[name] = squashed
             self._classes[name] = classes_of(value)
             self._loss_graphs[name] = loss_graph_of(value, owners_of(self._modules))
         except Exception as error:  # monitoring never ends a run: reported by name
@@ -126,6 +142,9 @@ class Diagnosis:
             evaluates=evaluates(self._modules),
             classes=self._classes,
             loss_graphs=self._loss_graphs,
+            regressions={
+                name: [one.read() for one in every] for name, every in self._regressions.items()
+            },
             frozen_adapters=frozen_adapters_of(self._modules),
             frozen=frozen_of(self._modules),
             hooks=hooks_of(self._modules),
@@ -165,3 +184,7 @@ class Diagnosis:
         step = first_step(evidence)
         if step is not None and step == evidence.last_step and step not in self._not_finite:
             self._not_finite = {step: not_finite_of(self._modules)}
+
+
+def _is_power_of_four(count: int) -> bool:
+    return count.bit_count() == 1 and count.bit_length() % 2 == 1

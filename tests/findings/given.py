@@ -74,6 +74,12 @@ FACTS = {
     "LearningRate.group1": ("parameter", "", "rate"),
     "loss": ("", "", ""),
     "kl_loss": ("", "", ""),
+    "train/loss": ("", "", ""),
+    "loss_train": ("", "", ""),
+    "mse loss": ("", "", ""),
+    "my loss": ("", "", ""),
+    "loss_critic": ("", "", ""),
+    "loss of the generator": ("", "", ""),
     "loss_d": ("", "", ""),
     "loss_g": ("", "", ""),
 }

@@ -13,7 +13,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.findings import find
-from taiyi_fx.findings.facts.squashed import OTHER_AXIS
+from taiyi_fx.findings.facts.squashed import Squashed
 from tests.findings.given import FACTS, evidence
 
 
@@ -139,13 +139,11 @@ def train_quietly():
     return model.monitor.findings
 
 
-@pytest.mark.parametrize(
-    ("squashed", "kind"), [("raw", "unsquashed_loss"), (OTHER_AXIS, "class_axis")]
-)
-def test_what_is_wrong_with_the_loss_comes_before_what_it_grows_to(squashed, kind):
+@pytest.mark.parametrize(("how", "kind"), [("raw", "unsquashed_loss"), ("axis", "class_axis")])
+def test_what_is_wrong_with_the_loss_comes_before_what_it_grows_to(how, kind):
     numbers = {(name, "WeightNorm"): 1.0 for name in "abcd"}
     ratio = np.where(np.arange(40) < 9, 1e-3, 2.0)
     numbers |= {(name, "UpdateRatio.weight"): ratio for name in "abcd"}
     numbers |= {("a", "OutputRMS"): np.where(np.arange(40) < 20, 1.0, np.inf), ("", "loss"): -1.0}
-    known = replace(evidence(numbers), squashed={"loss": squashed})
+    known = replace(evidence(numbers), squashed={"loss": Squashed(how)})
     assert [found.kind for found in find(known)][:2] == [kind, "non_finite"]

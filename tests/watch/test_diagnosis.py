@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.findings import Squashed
 from taiyi_fx.step.whole_model import WholeModel
 from taiyi_fx.warning import MonitorWarning
 from taiyi_fx.watch.diagnosis import Diagnosis
@@ -43,7 +44,7 @@ def test_a_loss_of_what_was_squashed_already_is_known_from_its_first_value():
     known.look_at_loss("my loss", F.cross_entropy(logits.softmax(1), y))
     known.look_at_loss("my loss", F.cross_entropy(logits, y))
     known.look_at_loss("accuracy", F.cross_entropy(logits.softmax(1), y))
-    assert known._squashed == {"my loss": "softmax"}
+    assert known._squashed == {"my loss": Squashed("squashed", "softmax")}
 
 
 class Torn:
@@ -59,6 +60,16 @@ def test_a_loss_that_cannot_be_looked_at_is_a_warning_and_once():
     with pytest.warns(MonitorWarning, match=r"how 'loss' is made .*no such graph"):
         known.look_at_loss("loss", Torn())
     known.look_at_loss("loss", Torn())  # a warning would be an error
+
+
+def test_targets_are_looked_at_again_after_four_times_as_many_numbers():
+    known = Diagnosis(described, {}, lambda: None, {}, WholeModel(nn.Identity()))
+    for step in range(20):
+        returned = torch.zeros(64, 1, requires_grad=True)
+        targets = (step + 1) * torch.randn(64, 1)
+        known.look_at_loss("loss", F.mse_loss(returned * 1, targets))
+    looks = [one.read().target for one in known._regressions["loss"]]
+    assert looks == pytest.approx([1, 4, 16], rel=0.3)
 
 
 def test_strictly_it_is_an_error():

@@ -20,8 +20,10 @@ from taiyi_fx.findings.facts.not_finite import NotFinite
 from taiyi_fx.findings.facts.of_layers import LayerSettings
 from taiyi_fx.findings.facts.of_optimizer import GroupSettings
 from taiyi_fx.findings.facts.places import in_order
+from taiyi_fx.findings.facts.regression import Regression
 from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.slips import Slip
+from taiyi_fx.findings.facts.squashed import Squashed
 from taiyi_fx.findings.facts.watched import Steps, Watched, at_common_steps, grouped
 
 if TYPE_CHECKING:  # a run is read without torch, which takes a second to import
@@ -75,7 +77,7 @@ class Evidence:
         shape_before: Takes a module to the shape of what it is given; empty if it is not known.
         forwards: The forward of each module of which an outline shows any calls.
         order: The names of modules in the order of execution, as far as an outline shows them.
-        squashed: The function whose values a loss squashes again, by the loss's name.
+        squashed: What a loss is given in the place of logits, by the loss's name.
         groups: The number of the optimizer's group that each module's parameters are in, and its
             learning rate; of modules in one group alone.
         hooks: The names of the forward hooks of each module that has any.
@@ -91,6 +93,8 @@ class Evidence:
             evaluation mode now; else empty.
         classes: The number of classes that a loss chooses between, by the loss's name.
         loss_graphs: What is odd in how a loss is made, by the loss's name.
+        regressions: What a constant would cost in some batches, the first and later ones, by the
+            name of a loss that is an error.
         frozen: The modules with parameters of which none is to be trained now.
         settings: The settings of dropouts and norms, by the module's name.
         shrinkage: The share of each module's parameters that weight decay takes away at a step, for
@@ -117,7 +121,7 @@ class Evidence:
     shape_before: Callable[[str], str] = _unknown_shape
     forwards: Mapping[str, Forward] = field(default_factory=dict)
     order: Sequence[str] = ()
-    squashed: Mapping[str, str] = field(default_factory=dict)
+    squashed: Mapping[str, Squashed] = field(default_factory=dict)
     groups: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     hooks: Mapping[str, Sequence[str]] = field(default_factory=dict)
     repeated: Mapping[str, int] = field(default_factory=dict)
@@ -129,6 +133,7 @@ class Evidence:
     evaluates: str = ""
     classes: Mapping[str, int] = field(default_factory=dict)
     loss_graphs: Mapping[str, LossGraph] = field(default_factory=dict)
+    regressions: Mapping[str, Sequence[Regression]] = field(default_factory=dict)
     frozen: frozenset[str] = frozenset()
     frozen_adapters: Sequence[str] = ()
     settings: Mapping[str, LayerSettings] = field(default_factory=dict)

@@ -30,7 +30,7 @@ _OF_ONE = ("Mean", "Stack")
 _PARTS = ("Div", "Neg", "Sum", "Mul")
 """Of a mean over rows of the logarithms of shares, times those that are wanted."""
 _ROWS = 2
-_MEAN = 1
+MEAN = 1
 """As torch numbers the ways to make one number of all cases."""
 
 
@@ -80,8 +80,8 @@ def logits_of(uses: Uses, parameters: Mapping[int, str]) -> Logits | None:
         size if is_binary else size // max(classes, 1),
         classes,
         maker is not None and name_of(maker) in _LAYERS,
-        end._saved_reduction == _MEAN and not _is_weighted(end),
-        _is_whole(uses, end),
+        end._saved_reduction == MEAN and not _is_weighted(end),
+        is_whole(uses, end),
     )
 
 
@@ -134,7 +134,7 @@ def _log_softmax(end: Any) -> Any:
     return maker if maker is not None and name_of(maker) == "LogSoftmax" else None
 
 
-def _is_whole(uses: Uses, end: Any) -> bool:
+def is_whole(uses: Uses, end: Any) -> bool:
     """True if what comes behind it only multiplies it."""
     node = uses.nodes[0]
     while node is not end:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from taiyi_fx.findings.facts.autograd import (
     KEEPS,
@@ -36,12 +36,9 @@ _TAKERS = OF_LOGARITHMS + _OF_ALIGNMENTS
 _BINARY = ("BinaryCrossEntropyWithLogits", "BinaryCrossEntropy", "LogSigmoid")
 _RAW = ("Addmm", "Mm", "Convolution", "Relu", "Softmax", "Sigmoid")
 """Functions that return no logarithms of probabilities."""
-RAW = "raw"
-OTHER_AXIS = "log_softmax over another axis"
-DIVERGENCE = "divergence"
-COSINES = "cosines"
-SHARES = "shares"
-TWICE = "twice "
+How = Literal["squashed", "shares", "cosines", "twice", "divergence", "rates", "axis", "raw"]
+_OF_RATES = {"Softplus": "softplus", "Relu": "relu", "Exp": "exp", "Sigmoid": "sigmoid"}
+"""Functions that make rates of any numbers."""
 _CLOSED = ("Sigmoid", "Softmax")
 """Functions that nobody means to apply to what they return."""
 _PRODUCTS = ("Mm", "Bmm")
@@ -56,38 +53,65 @@ _FAR = 8
 """Functions between a loss and what it squashes: means, sums and weights."""
 
 
-def squashed_by(loss: Any) -> str:
-    """The function whose values a loss squashes again, by the notes of autograd; else empty.
+class Squashed(NamedTuple):
+    """What a loss is given in the place of logits, or of logarithms.
 
-    `SHARES` of logits that a layer with a bias makes of what a softmax returns; `COSINES` of logits
-    that are products of unit vectors, with no factor, or with one of 1 at most, which is known
-    until backward; `RAW` of a loss that squashes nothing, and is given what a layer returns;
-    `OTHER_AXIS` of one whose logarithms of probabilities are made over another axis than that of
-    the classes; `DIVERGENCE` of a ``kl_div`` of what is no logarithm; `TWICE` and the function
-    where its own values are squashed by it again, whatever the loss is.
+    Attributes:
+        how: ``"squashed"`` of a loss that squashes what a function has squashed already;
+            ``"shares"`` of logits that a layer with a bias makes of what a softmax returns;
+            ``"cosines"`` of logits that are products of unit vectors, with no factor, or with one
+            of 1 at most, which is known until backward; ``"twice"`` where a function is given its
+            own values, whatever the loss is; ``"raw"`` of a loss that squashes nothing, and is
+            given what a layer returns; ``"axis"`` of one whose logarithms of probabilities are
+            made over another axis than that of the classes; ``"divergence"`` of a ``kl_div`` of
+            what is no logarithm; ``"rates"`` of a ``poisson_nll_loss`` that takes rates for their
+            logarithms.
+        function: The function that squashed it.
+        factor: That of cosines.
+    """
+
+    how: How
+    function: str = ""
+    factor: float = 1.0
+
+
+def squashed_by(loss: Any) -> Squashed | None:
+    """What a loss is given in the place of logits, by the notes of autograd; else None.
 
     Args:
         loss: The loss, a tensor; autograd's nodes have no type, hence `Any`.
     """
     start = getattr(loss, "grad_fn", None)
     for node in nodes_near(start, _LOSSES, _FAR):
-        given = _given(node)
-        if given in _SQUASHES:
-            return _SQUASHES[given]
-        if name_of(node) == _LOSSES[0] and _is_of_cosines(maker_of(node)):
-            return COSINES
-        if name_of(node) == _LOSSES[0] and given == "Addmm" and _is_given_shares(maker_of(node)):
-            return SHARES
+        if (found := _of_logits(node)) is not None:
+            return found
     if any(_is_normalised_twice(node) for node in nodes_near(start, (_NORMALISER,), _FAR)):
-        return _SQUASHES["Softmax"]
+        return Squashed("squashed", _SQUASHES["Softmax"])
     for node in nodes_near(start, _CLOSED, _FAR):
         if _given(node) == name_of(node):
-            return TWICE + _SQUASHES[name_of(node)]
+            return Squashed("twice", _SQUASHES[name_of(node)])
     if _is_of_divergence(start):
-        return DIVERGENCE
-    if any(_is_over_other_axis(node) for node in nodes_near(start, _TAKERS, _FAR)):
-        return OTHER_AXIS
-    return RAW if any(_given(node) in _RAW for node in nodes_near(start, _TAKERS, _FAR)) else ""
+        return Squashed("divergence")
+    if rates := _rates_of(_beneath_sums(start)):
+        return Squashed("rates", rates)
+    takers = [*nodes_near(start, _TAKERS, _FAR)]
+    if any(map(_is_over_other_axis, takers)):
+        return Squashed("axis")
+    return Squashed("raw") if any(_given(node) in _RAW for node in takers) else None
+
+
+def _of_logits(node: Any) -> Squashed | None:
+    """What is odd in the logits of a cross entropy; None if nothing is."""
+    given = _given(node)
+    if given in _SQUASHES:
+        return Squashed("squashed", _SQUASHES[given])
+    if name_of(node) != _LOSSES[0]:
+        return None
+    factor = _factor_of_cosines(maker_of(node))
+    if factor is not None:
+        return Squashed("cosines", factor=factor)
+    is_of_shares = given == "Addmm" and _is_given_shares(maker_of(node))
+    return Squashed("shares") if is_of_shares else None
 
 
 def squashing_loss(loss: Any) -> str:
@@ -161,24 +185,45 @@ def _is_normalised_twice(node: Any) -> bool:
     return [axis_of(axis, ndim) for axis in axes] == [axis_of(given._saved_dim, ndim)]
 
 
-def _is_of_cosines(node: Any) -> bool:
-    """True for products of unit vectors, with no factor above 1, of which some may be masked."""
+def _factor_of_cosines(node: Any) -> float | None:
+    """The factor, 1 at most, of products of unit vectors, also masked ones; else None."""
+    product = 1.0
     while node is not None and (name_of(node) in _MASKED or _is_times_one(node)):
+        product *= 1.0 if name_of(node) in _MASKED else float(node._saved_other)
         node = maker_of(node)
     if node is None or name_of(node) not in _PRODUCTS:
-        return False
-    return all(map(_is_of_unit_size, operands_of(node)))
+        return None
+    for size in map(_size_of, operands_of(node)):
+        if size is None:
+            return None
+        product *= size
+    return product
 
 
-def _is_of_unit_size(node: Any) -> bool:
-    """True for what is divided by its own norm, behind what rearranges it or makes it no larger."""
+def _size_of(node: Any) -> float | None:
+    """The size, 1 at most, of what is divided by its own norm, and rearranged since; else None."""
+    size = 1.0
     while node is not None and (
         name_of(node) in _TURNS or _is_times_one(node) or _is_of_rows(node)
     ):
+        size *= float(node._saved_other) if _is_times_one(node) else 1.0
         node = next(iter(makers_of(node)), None)
     if node is None or name_of(node) != "Div" or None in operands_of(node):
-        return False
-    return any(True for _ in nodes_near(operands_of(node)[1], _NORMS, _NEAR))
+        return None
+    return size if any(True for _ in nodes_near(operands_of(node)[1], _NORMS, _NEAR)) else None
+
+
+def _rates_of(node: Any) -> str:
+    """The function whose values a ``poisson_nll_loss`` takes for logarithms of rates; else empty.
+
+    It is the exponential of what it is given less a multiple of that.
+    """
+    sides = operands_of(node) if node is not None and name_of(node) == "Sub" else []
+    if len(sides) != 2 or None in sides or [name_of(x) for x in sides] != ["Exp", "Mul"]:
+        return ""
+    given, factors = operands_of(sides[0])[0], makers_of(sides[1])
+    maker = given if name_of(given) not in KEEPS else maker_of(given)
+    return _OF_RATES.get(name_of(maker), "") if factors == [given] and maker is not None else ""
 
 
 def _is_of_rows(node: Any) -> bool:

@@ -8,14 +8,7 @@ from torch.distributions import Categorical
 
 import taiyi_fx
 from taiyi_fx.findings import classes_of, squashed_by
-from taiyi_fx.findings.facts.squashed import (
-    COSINES,
-    DIVERGENCE,
-    OTHER_AXIS,
-    SHARES,
-    TWICE,
-    is_divergence,
-)
+from taiyi_fx.findings.facts.squashed import Squashed, is_divergence
 
 X = torch.randn(4, 5, requires_grad=True)
 Y = torch.tensor([0, 1, 2, 3])
@@ -27,38 +20,51 @@ W = torch.randn(6, 5, requires_grad=True)
 @pytest.mark.parametrize(
     ("loss", "name"),
     [
-        (lambda: F.cross_entropy(X.softmax(1), Y), "softmax"),
-        (lambda: F.cross_entropy(X.softmax(1).view(2, 2, 5).flatten(0, 1), Y), "softmax"),
-        (lambda: F.binary_cross_entropy_with_logits(X.sigmoid(), X.detach()) / 2, "sigmoid"),
-        (lambda: F.cross_entropy(X.sigmoid(), Y) + X.sum(), "sigmoid"),
-        (lambda: F.cross_entropy(X.relu(), Y), "relu"),
-        (lambda: F.cross_entropy(X.view(4, 5, 1).relu().mean(2), Y), ""),
-        (lambda: F.cross_entropy(X.tanh().T.T, Y), "tanh"),
-        (lambda: F.cross_entropy(9 * X.tanh(), Y), ""),
-        (lambda: F.cross_entropy(2 * X, Y), ""),
-        (lambda: F.nll_loss(X.softmax(1).log(), Y), ""),
-        (lambda: F.cross_entropy((X.softmax(1) @ torch.eye(5)), Y), ""),
-        (lambda: F.nll_loss(X @ torch.eye(5), Y), "raw"),
-        (lambda: 2 * F.nll_loss(X.softmax(1), Y), "raw"),
-        (lambda: F.nll_loss(X.log_softmax(1), Y), ""),
-        (lambda: F.nll_loss(X.log_softmax(0), Y), OTHER_AXIS),
-        (lambda: F.nll_loss(X[0].log_softmax(0), Y[0]), ""),
-        (lambda: F.nll_loss(X.view(1, 5, 4).log_softmax(1).transpose(1, 2)[0], Y), ""),
-        (lambda: F.nll_loss(X.view(1, 5, 4).log_softmax(-2), Y[None]), ""),
-        (lambda: F.nll_loss(X.view(2, 2, 5).log_softmax(-1).flatten(0, 1), Y), ""),
-        (lambda: F.cross_entropy(F.linear(*map(F.normalize, (X, W))), Y), COSINES),
-        (lambda: F.cross_entropy(20 * F.linear(*map(F.normalize, (X, W))), Y), ""),
-        (lambda: F.cross_entropy(F.linear(F.normalize(X), W), Y), ""),
-        (lambda: F.cross_entropy(HEAD(X.softmax(-1)), Y), SHARES),
-        (lambda: F.cross_entropy(HEAD(X.softmax(0)), Y), ""),
-        (lambda: F.cross_entropy(F.linear(X.softmax(-1), W), Y), ""),
-        (lambda: F.cross_entropy(HEAD(X), Y), ""),
-        (lambda: -Categorical(logits=X.softmax(1)).log_prob(Y).mean(), "softmax"),
-        (lambda: -Categorical(logits=X.log_softmax(1)).log_prob(Y).mean(), ""),
-        (lambda: -Categorical(probs=X.softmax(1)).log_prob(Y).mean(), ""),
-        (lambda: X.softmax(1).logsumexp(0).sum(), ""),
-        (lambda: X, ""),
-        (lambda: 3.0, ""),
+        (lambda: F.cross_entropy(X.softmax(1), Y), Squashed("squashed", "softmax")),
+        (
+            lambda: F.cross_entropy(X.softmax(1).view(2, 2, 5).flatten(0, 1), Y),
+            Squashed("squashed", "softmax"),
+        ),
+        (
+            lambda: F.binary_cross_entropy_with_logits(X.sigmoid(), X.detach()) / 2,
+            Squashed("squashed", "sigmoid"),
+        ),
+        (lambda: F.cross_entropy(X.sigmoid(), Y) + X.sum(), Squashed("squashed", "sigmoid")),
+        (lambda: F.cross_entropy(X.relu(), Y), Squashed("squashed", "relu")),
+        (lambda: F.cross_entropy(X.view(4, 5, 1).relu().mean(2), Y), None),
+        (lambda: F.cross_entropy(X.tanh().T.T, Y), Squashed("squashed", "tanh")),
+        (lambda: F.cross_entropy(9 * X.tanh(), Y), None),
+        (lambda: F.cross_entropy(2 * X, Y), None),
+        (lambda: F.nll_loss(X.softmax(1).log(), Y), None),
+        (lambda: F.cross_entropy((X.softmax(1) @ torch.eye(5)), Y), None),
+        (lambda: F.nll_loss(X @ torch.eye(5), Y), Squashed("raw")),
+        (lambda: 2 * F.nll_loss(X.softmax(1), Y), Squashed("raw")),
+        (lambda: F.nll_loss(X.log_softmax(1), Y), None),
+        (lambda: F.nll_loss(X.log_softmax(0), Y), Squashed("axis")),
+        (lambda: F.nll_loss(X[0].log_softmax(0), Y[0]), None),
+        (lambda: F.nll_loss(X.view(1, 5, 4).log_softmax(1).transpose(1, 2)[0], Y), None),
+        (lambda: F.nll_loss(X.view(1, 5, 4).log_softmax(-2), Y[None]), None),
+        (lambda: F.nll_loss(X.view(2, 2, 5).log_softmax(-1).flatten(0, 1), Y), None),
+        (lambda: F.cross_entropy(F.linear(*map(F.normalize, (X, W))), Y), Squashed("cosines")),
+        (lambda: F.cross_entropy(20 * F.linear(*map(F.normalize, (X, W))), Y), None),
+        (lambda: F.cross_entropy(F.linear(F.normalize(X), W), Y), None),
+        (lambda: F.cross_entropy(HEAD(X.softmax(-1)), Y), Squashed("shares")),
+        (lambda: F.cross_entropy(HEAD(X.softmax(0)), Y), None),
+        (lambda: F.cross_entropy(F.linear(X.softmax(-1), W), Y), None),
+        (lambda: F.cross_entropy(HEAD(X), Y), None),
+        (
+            lambda: -Categorical(logits=X.softmax(1)).log_prob(Y).mean(),
+            Squashed("squashed", "softmax"),
+        ),
+        (lambda: -Categorical(logits=X.log_softmax(1)).log_prob(Y).mean(), None),
+        (lambda: -Categorical(probs=X.softmax(1)).log_prob(Y).mean(), None),
+        (lambda: X.softmax(1).logsumexp(0).sum(), None),
+        (lambda: F.poisson_nll_loss(F.softplus(X), Y_OF_BOTH), Squashed("rates", "softplus")),
+        (lambda: 2 * F.poisson_nll_loss(X.exp()[:, None].squeeze(), Y_OF_BOTH), Squashed("rates", "exp")),
+        (lambda: F.poisson_nll_loss(X, Y_OF_BOTH), None),
+        (lambda: F.poisson_nll_loss(F.softplus(X), Y_OF_BOTH, log_input=False), None),
+        (lambda: X, None),
+        (lambda: 3.0, None),
     ],
     ids=[
         "softmax",
@@ -91,6 +97,10 @@ W = torch.randn(6, 5, requires_grad=True)
         "of logarithms",
         "of probabilities",
         "over another axis",
+        "rates",
+        "rates of exp",
+        "logarithms of rates",
+        "rates that are meant",
         "leaf",
         "number",
     ],
@@ -146,14 +156,20 @@ def test_cosines_in_the_place_of_logits_are_a_finding_with_the_least_that_they_c
 
 
 @pytest.mark.parametrize(
-    ("factor", "name"), [(1.0, COSINES), (0.5, COSINES), (10.0, ""), (torch.ones(4, 5), "")]
+    ("factor", "name"),
+    [
+        (1.0, Squashed("cosines")),
+        (0.5, Squashed("cosines", factor=0.5)),
+        (10.0, None),
+        (torch.ones(4, 5), None),
+    ],
 )
 def test_a_factor_of_cosines_is_known_until_backward(factor, name):
     other = F.normalize(torch.randn(6, 5, requires_grad=True), dim=1)
     loss = F.cross_entropy(factor * F.normalize(X, dim=1) @ other.T, Y)
     assert squashed_by(loss) == name
     loss.backward()
-    assert squashed_by(loss) == ""
+    assert squashed_by(loss) is None
 
 
 def test_logits_that_nll_loss_takes_for_logarithms_are_an_alert():
@@ -231,13 +247,13 @@ def aligned(given):
 @pytest.mark.parametrize(
     ("loss", "name"),
     [
-        (lambda: aligned(FRAMES.log_softmax(2)), ""),
-        (lambda: aligned(FRAMES.log_softmax(0)), OTHER_AXIS),
-        (lambda: aligned(FRAMES.transpose(0, 1).log_softmax(-1).transpose(0, 1)), ""),
-        (lambda: aligned(FRAMES.transpose(0, 1).log_softmax(1).permute(1, 0, 2)), OTHER_AXIS),
-        (lambda: aligned(LAYER(FRAMES.transpose(0, 1)).transpose(0, 1)), "raw"),
-        (lambda: F.nll_loss(X.T.log_softmax(1).T, Y), OTHER_AXIS),
-        (lambda: F.nll_loss(X.T.log_softmax(0).T, Y), ""),
+        (lambda: aligned(FRAMES.log_softmax(2)), None),
+        (lambda: aligned(FRAMES.log_softmax(0)), Squashed("axis")),
+        (lambda: aligned(FRAMES.transpose(0, 1).log_softmax(-1).transpose(0, 1)), None),
+        (lambda: aligned(FRAMES.transpose(0, 1).log_softmax(1).permute(1, 0, 2)), Squashed("axis")),
+        (lambda: aligned(LAYER(FRAMES.transpose(0, 1)).transpose(0, 1)), Squashed("raw")),
+        (lambda: F.nll_loss(X.T.log_softmax(1).T, Y), Squashed("axis")),
+        (lambda: F.nll_loss(X.T.log_softmax(0).T, Y), None),
     ],
     ids=[
         *("letters", "frames", "letters before", "frames before", "logits"),
@@ -251,9 +267,10 @@ def test_the_axis_of_classes_is_followed_through_transpositions(loss, name):
 @pytest.mark.parametrize("squash", [torch.sigmoid, lambda x: x.softmax(-1)])
 def test_a_function_that_is_given_its_own_values_is_told_whatever_the_loss(squash):
     name = squashed_by(1 - (squash(squash(X)) * Y_OF_BOTH).sum() / 9)
-    assert name.startswith(TWICE)
-    assert squashed_by(1 - (squash(X) * Y_OF_BOTH).sum() / 9) == ""
-    assert squashed_by((squash(W @ squash(X).T) - 1).square().mean()) == ""
+    assert name is not None
+    assert name.how == "twice"
+    assert squashed_by(1 - (squash(X) * Y_OF_BOTH).sum() / 9) is None
+    assert squashed_by((squash(W @ squash(X).T) - 1).square().mean()) is None
 
 
 def squared(x):
@@ -285,7 +302,7 @@ def divergence(given, **options):
     ],
 )
 def test_a_divergence_of_what_is_no_logarithm_is_told(loss, is_odd):
-    assert squashed_by(loss()) == (DIVERGENCE if is_odd else "")
+    assert squashed_by(loss()) == (Squashed("divergence") if is_odd else None)
 
 
 def test_a_last_layer_that_is_given_shares_is_named():

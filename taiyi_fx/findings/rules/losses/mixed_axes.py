@@ -22,10 +22,11 @@ def broadcasts(evidence: Evidence) -> Iterator[Finding]:
     for loss, graph in evidence.graphs:
         for one in graph.broadcasts[:1]:
             has_one = len(one.given) == len(one.made)
-            other = "one without its axis of 1" if has_one else "one with an axis of 1 behind that"
+            other = one.given[:-1] if has_one else (*one.given, 1)
             text = (
                 f"on the way to {loss.quantity!r}, {one.source}, of shape {one.given}, is combined "
-                f"with {other}: all samples with all, of shape {one.made}"
+                f"with a tensor of shape {other}: they broadcast to {one.made}, each sample with "
+                "all others"
             )
             yield BROADCAST.at(loss, 0, text, f"shape {one.given}", module=one.module)
         for one in graph.lost_axes[-1:]:  # nodes come from the loss back

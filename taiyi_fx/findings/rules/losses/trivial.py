@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.rules.losses.loss import guess_of
@@ -19,6 +20,13 @@ _MANY = 40
 _UNTRAINED = 0.5
 """Of what a guess costs: what begins below was trained before."""
 
+_FOOLED = 0.03
+"""Of what a guess costs: the judge takes nearly all for what it is asked for."""
+_JUDGED = (
+    "Look at the labels: where the loss asks the judge for the label that made samples have in the "
+    "judge's own loss, both losses fall together, and the data have no part in it; and at whether "
+    "the judge is trained"
+)
 TRIVIAL_LOSS = Kind(
     "trivial_loss",
     "warning",
@@ -33,6 +41,10 @@ def trivial_losses(evidence: Evidence) -> Iterator[Finding]:
         return
     for loss in evidence.losses:
         guess, classes = guess_of(loss, evidence)
+        graph = evidence.loss_graphs.get(loss.quantity)
+        if classes and graph is not None and graph.is_judged:
+            yield from _of_judged(loss, guess)
+            continue
         above = np.flatnonzero(~(loss.values < _NOTHING * guess))
         if classes < 2 or len(loss.values) < _MANY or loss.values[0] < _UNTRAINED * guess:
             continue
@@ -44,3 +56,16 @@ def trivial_losses(evidence: Evidence) -> Iterator[Finding]:
                 f"{first} steps, and stays there: nothing is left to learn"
             )
             yield TRIVIAL_LOSS.at(loss, i, text, "a task that takes longer", module="")
+
+
+def _of_judged(loss: Watched, guess: float) -> Iterator[Finding]:
+    """The loss of what another model judges, which is next to nothing in all its last half."""
+    half = loss.values[len(loss.values) // 2 :]
+    if len(half) >= _MANY and (half >= 0).all() and half.max() < _FOOLED * guess:
+        text = (
+            f"{loss.quantity!r}, which another model judges, falls from {loss.values[0]:.3g} to "
+            f"{half[-1]:.1e}, and stays below {half.max():.1e} from step "
+            f"{loss.steps[len(loss.values) // 2]} on: nothing is left to play for"
+        )
+        others = {"module": "", "value": float(half[-1]), "advice": _JUDGED}
+        yield TRIVIAL_LOSS.at(loss, len(loss.values) // 2, text, f"near {guess:.2g}", **others)

@@ -37,12 +37,12 @@ def ended_rates(evidence: Evidence) -> Iterator[Finding]:
             continue
         begin, since, end = one.steps[0], one.steps[first], one.steps[-1]
         if end - since >= _SHARE * (end - begin):
-            last = one.values[-1]
             text = (
-                f"{one.quantity} falls from {largest:.3g} to a thousandth of it by step {since}, "
-                f"and is {last:.3g} at step {end}: since then hardly anything is learnt"
+                f"{one.quantity} falls from {largest:.3g} to {one.values[first]:.3g} by step "
+                f"{since}, and is {one.values[-1]:.3g} still at step {end}: since then hardly "
+                "anything is learnt"
             )
-            yield ENDED_RATE.at(one, first, text, f"above {_NOTHING * largest:.3g}", value=last)
+            yield ENDED_RATE.at(one, first, text, f"above {_NOTHING * largest:.3g}")
             return
 
 

@@ -52,6 +52,9 @@ def frozen_adapters(evidence: Evidence) -> Iterator[Finding]:
         yield FROZEN_ADAPTERS.at(evidence.series[0], 0, text, "trained ones", module=names[0])
 
 
+_DIFFERENT = ("expert", "experts")
+"""The ends of names of lists whose entries are to come to differ, as a router chooses among them.
+"""
 SHARED_ENTRIES = Kind(
     "shared_entries",
     "note",
@@ -68,5 +71,7 @@ def shared_entries(evidence: Evidence) -> Iterator[Finding]:
     for name, count in evidence.repeated.items():
         where = repr(name) if name else "the model"
         text = f"{count} entries of {where} are one module, with the same weights"
-        value = float(count)
-        yield SHARED_ENTRIES.at(first, 0, text, "1", module=name, quantity="", value=value)
+        others = {"module": name, "quantity": "", "value": float(count)}
+        if name.rpartition(".")[2].lower().endswith(_DIFFERENT):
+            others["severity"] = "warning"
+        yield SHARED_ENTRIES.at(first, 0, text, "1", **others)

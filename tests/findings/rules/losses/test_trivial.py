@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from taiyi_fx.findings import LossGraph
 from taiyi_fx.findings.rules.losses.trivial import trivial_losses
 from tests.findings.given import evidence
 
@@ -38,3 +39,16 @@ def test_what_is_learnt_in_some_time_is_none(values):
 def test_of_no_classes_and_of_later_steps_nothing_is_known():
     assert found_for(falling(12), classes=0) == []
     assert found_for(falling(12), steps=range(500, 600)) == []
+
+
+@pytest.mark.parametrize(
+    ("end", "is_judged", "is_told"), [(1e-4, True, True), (0.1, True, False), (1e-4, False, False)]
+)
+def test_what_fools_its_judge_every_time_is_told(end, is_judged, is_told):
+    values = np.maximum(np.log(2) * np.exp(-np.arange(200) / 10), end)
+    known = evidence({("", "loss of the generator"): values})
+    graphs = {"loss of the generator": LossGraph(is_judged=is_judged)}
+    known = replace(known, classes={"loss of the generator": 2}, loss_graphs=graphs)
+    found = [*trivial_losses(known)]
+    assert [one.kind for one in found] == ["trivial_loss"] * is_told
+    assert all("judge" in one.advice for one in found)

@@ -145,11 +145,12 @@ def test_models_with_an_adapter_that_is_trained_have_none(trained):
     assert frozen_in(trained) == []
 
 
-def test_each_list_is_a_note_with_the_number_of_its_entries():
-    known = replace(evidence({("moe", "OutputRMS"): 1.0}), repeated={"moe.experts": 8})
+@pytest.mark.parametrize(("name", "severity"), [("h.blocks", "note"), ("moe.experts", "warning")])
+def test_each_list_is_told_with_the_number_of_its_entries(name, severity):
+    known = replace(evidence({("h", "OutputRMS"): 1.0}), repeated={name: 8})
     (found,) = shared_entries(known)
-    assert (found.kind, found.module, found.severity) == ("shared_entries", "moe.experts", "note")
-    assert found.text == "8 entries of 'moe.experts' are one module, with the same weights"
+    assert (found.kind, found.module, found.severity) == ("shared_entries", name, severity)
+    assert found.text == f"8 entries of {name!r} are one module, with the same weights"
 
 
 def test_a_model_of_one_block_several_times_is_told_after_what_is_urgent():
