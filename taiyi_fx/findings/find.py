@@ -52,12 +52,14 @@ from taiyi_fx.findings.rules.losses.given import (
 )
 from taiyi_fx.findings.rules.losses.loss import divergence, spikes
 from taiyi_fx.findings.rules.losses.mixed_axes import broadcasts, torn_views
+from taiyi_fx.findings.rules.losses.noise import odd_noise
 from taiyi_fx.findings.rules.losses.odd_losses import odd_losses
 from taiyi_fx.findings.rules.losses.plateau import plateau
 from taiyi_fx.findings.rules.losses.runs_of_batches import sorted_batches
 from taiyi_fx.findings.rules.losses.sequences import (
     copied_targets,
     first_places,
+    ignored_classes,
     padded,
     shifted_targets,
 )
@@ -183,6 +185,8 @@ RULES: tuple[Rule, ...] = (
     shifted_targets,
     first_places,
     padded,
+    ignored_classes,
+    odd_noise,
     drift,
     batch_axes,
     untrained_backbones,

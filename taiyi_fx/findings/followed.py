@@ -123,8 +123,7 @@ def _is_of_all_since(cause: Finding, effect: Finding, _: Evidence) -> bool:
 
 
 def _is_before(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
-    place = evidence.modules
-    is_before = place.get(effect.module, len(place)) < place[cause.module]
+    is_before = _place(effect, evidence) < _place(cause, evidence)
     return is_before or _is_in_its_block(cause, effect, evidence)
 
 
@@ -138,9 +137,7 @@ def _is_later(cause: Finding, effect: Finding, _: Evidence) -> bool:
 
 
 def _is_later_and_behind(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
-    place = evidence.modules
-    is_behind = place.get(effect.module, -1) >= place[cause.module]
-    return effect.step > cause.step > 0 and is_behind
+    return effect.step > cause.step > 0 and _is_behind(cause, effect, evidence)
 
 
 def _is_from_then(cause: Finding, effect: Finding, _: Evidence) -> bool:
@@ -148,8 +145,20 @@ def _is_from_then(cause: Finding, effect: Finding, _: Evidence) -> bool:
 
 
 def _is_from_then_and_behind(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
-    place = evidence.modules
-    return effect.step >= cause.step and place.get(effect.module, -1) >= place[cause.module]
+    return effect.step >= cause.step and _is_behind(cause, effect, evidence)
+
+
+def _is_behind(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
+    return len(evidence.modules) > _place(effect, evidence) >= _place(cause, evidence)
+
+
+def _place(found: Finding, evidence: Evidence) -> int:
+    """The place of what a finding is of; of a part without numbers the first in it, or the end."""
+    places, within = evidence.modules, f"{found.module}."
+    if found.module in places:
+        return places[found.module]
+    inner = (place for name, place in places.items() if name.startswith(within))
+    return min(inner, default=len(places))
 
 
 _OF_NOTHING: Mapping[str, Follows] = dict.fromkeys(

@@ -222,3 +222,11 @@ def test_weights_that_all_grow_do_so_by_steps_that_are_too_large(value, is_led):
 def test_what_says_more_leads(cause, effect):
     kept = beneath(of(cause, "warning", ""), of(effect, "alert", ""))
     assert kept == [(cause, "", [""])]
+
+
+def test_a_part_without_numbers_stands_where_the_first_module_in_it_does():
+    """As of a weight that all layers of a list have too large."""
+    cause = of("wild_parameter", "warning", "b")
+    effects = [of("wild_output", "alert", name) for name in ("a.z", "b.x", "", "elsewhere")]
+    told = {module: led for _, module, led in beneath(cause, *effects)}
+    assert told == {"b": ["b.x"], "": [], "a.z": [], "elsewhere": []}

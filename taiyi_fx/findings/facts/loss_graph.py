@@ -6,7 +6,7 @@ Where samples lie on an axis, it leads to the mean of the loss; see `followed_ax
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from taiyi_fx.findings.facts.autograd import (
@@ -33,6 +33,7 @@ from taiyi_fx.findings.facts.given_to_losses import (
     out_of_reach,
     own_pairs,
 )
+from taiyi_fx.findings.facts.ignored import IgnoredClass, ignored_class
 from taiyi_fx.findings.facts.layer_runs import (
     doubled_layers,
     joined_with_themselves,
@@ -40,6 +41,7 @@ from taiyi_fx.findings.facts.layer_runs import (
 )
 from taiyi_fx.findings.facts.logits import Logits, logits_of, logits_of_shares
 from taiyi_fx.findings.facts.lost_axes import lost_axes, sizes_over_samples
+from taiyi_fx.findings.facts.noise import OddNoise, odd_noise
 from taiyi_fx.findings.facts.padding import Padding, padding_of
 from taiyi_fx.findings.facts.second_uses import used_in_several_ways
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS, is_divergence, squashing_loss
@@ -139,6 +141,8 @@ class LossGraph(NamedTuple):
         last_place: The module before the last place of each sequence, likewise.
         padding: The padding of the sequences that it depends on; None if none is seen.
         out_of_reach: Targets that the activation behind the last layer cannot return.
+        odd_noise: Noise of another scale than the loss takes it for; None if there is none.
+        ignored: A class that it leaves out, which is no padding; None if there is none.
     """
 
     softmaxes: tuple[OddSoftmax, ...] = ()
@@ -170,6 +174,8 @@ class LossGraph(NamedTuple):
     overlaps: tuple[str, ...] = ()
     odd_ratios: float | None = None
     padding: Padding | None = None
+    odd_noise: OddNoise | None = None
+    ignored: IgnoredClass | None = None
 
 
 def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
@@ -180,50 +186,52 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         parameters: The module of each parameter, by the parameter's id.
     """
     uses = Uses.of(loss)
-    softmaxes = (x for x in uses.nodes if name_of(x) in _SOFTMAXES and _is_odd(uses, x))
+    copied, shifted = _copied(uses, parameters)
+
+    def owner(node: Any) -> str:
+        return owner_before(node, parameters)
+
+    def softmaxes(nodes: Iterable[Any]) -> tuple[OddSoftmax, ...]:
+        return tuple(_softmax(x, parameters) for x in nodes)
+
     return LossGraph(
-        tuple(_softmax(x, parameters) for x in softmaxes),
-        tuple(
-            MistakenAxes(owner_before(x, parameters), shape_of(x), to) for x, to in _broadcast(uses)
-        ),
-        *_copied(uses, parameters),
-        tuple(
-            MistakenAxes(owner_before(x, parameters), *shapes) for x, *shapes in torn_views(uses)
-        ),
-        logits_of(uses, parameters),
-        _is_made_anew(loss, uses, parameters),
-        tuple(
-            MistakenAxes(owner_before(x, parameters), of, given)
+        softmaxes=softmaxes(x for x in uses.nodes if name_of(x) in _SOFTMAXES and _is_odd(uses, x)),
+        broadcasts=tuple(MistakenAxes(owner(x), shape_of(x), to) for x, to in _broadcast(uses)),
+        copied=copied,
+        shifted=shifted,
+        views=tuple(MistakenAxes(owner(x), *shapes) for x, *shapes in torn_views(uses)),
+        logits=logits_of(uses, parameters),
+        is_made_anew=_is_made_anew(loss, uses, parameters),
+        lost_axes=tuple(
+            MistakenAxes(owner(x), of, given)
             for x, of, given in lost_axes(uses)
             if not _is_of_pairs(x) and lead_to_the_loss(uses, x, (0,))
         ),
-        tuple(
-            MistakenAxes(owner_before(x, parameters), shape, shape)
-            for x, shape in sizes_over_samples(uses)
+        over_samples=tuple(
+            MistakenAxes(owner(x), shape, shape) for x, shape in sizes_over_samples(uses)
         ),
-        reached_by(uses, parameters),
-        first_place(uses, parameters),
-        used_in_several_ways(uses, parameters),
-        tuple(_softmax(x, parameters) for x in unsummed_softmaxes(uses)),
-        linear_runs(uses, parameters),
-        tuple(owner_before(x, parameters) for x in doubled_layers(uses)),
-        tuple(owner_before(x, parameters) for x in joined_with_themselves(uses)),
-        tuple(
-            MistakenAxes(owner_before(x, parameters), shape_of(x), shape_of(x))
-            for x in own_pairs(uses)
-        ),
-        tuple(last_products(uses, parameters)),
-        is_divergence(loss),
-        logits_of_shares(uses, parameters),
-        squashing_loss(loss),
-        is_judged(uses, parameters),
-        tuple(out_of_reach(uses, parameters)),
-        last_place(uses, parameters),
-        tuple(_softmax(x, parameters) for x in masked_by_product(uses)),
-        tuple(moving_targets(uses, parameters)),
-        tuple(owner_before(x, parameters) for x in overlaps_of_logits(uses)),
-        next(odd_ratios(uses), None),
-        padding_of(uses, parameters),
+        reached=reached_by(uses, parameters),
+        first_place=first_place(uses, parameters),
+        several_ways=used_in_several_ways(uses, parameters),
+        unsummed=softmaxes(unsummed_softmaxes(uses)),
+        linear_runs=linear_runs(uses, parameters),
+        doubled=tuple(map(owner, doubled_layers(uses))),
+        joined=tuple(map(owner, joined_with_themselves(uses))),
+        own_pairs=tuple(MistakenAxes(owner(x), shape_of(x), shape_of(x)) for x in own_pairs(uses)),
+        last_products=tuple(last_products(uses, parameters)),
+        is_divergence=is_divergence(loss),
+        of_shares=logits_of_shares(uses, parameters),
+        squashing=squashing_loss(loss),
+        is_judged=is_judged(uses, parameters),
+        out_of_reach=tuple(out_of_reach(uses, parameters)),
+        last_place=last_place(uses, parameters),
+        masked_by_product=softmaxes(masked_by_product(uses)),
+        moving_targets=tuple(moving_targets(uses, parameters)),
+        overlaps=tuple(map(owner, overlaps_of_logits(uses))),
+        odd_ratios=next(odd_ratios(uses), None),
+        padding=padding_of(uses, parameters),
+        odd_noise=next(odd_noise(uses, parameters), None),
+        ignored=ignored_class(uses),
     )
 
 

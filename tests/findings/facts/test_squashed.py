@@ -60,7 +60,10 @@ W = torch.randn(6, 5, requires_grad=True)
         (lambda: -Categorical(probs=X.softmax(1)).log_prob(Y).mean(), None),
         (lambda: X.softmax(1).logsumexp(0).sum(), None),
         (lambda: F.poisson_nll_loss(F.softplus(X), Y_OF_BOTH), Squashed("rates", "softplus")),
-        (lambda: 2 * F.poisson_nll_loss(X.exp()[:, None].squeeze(), Y_OF_BOTH), Squashed("rates", "exp")),
+        (
+            lambda: 2 * F.poisson_nll_loss(X.exp()[:, None].squeeze(), Y_OF_BOTH),
+            Squashed("rates", "exp"),
+        ),
         (lambda: F.poisson_nll_loss(X, Y_OF_BOTH), None),
         (lambda: F.poisson_nll_loss(F.softplus(X), Y_OF_BOTH, log_input=False), None),
         (lambda: X, None),

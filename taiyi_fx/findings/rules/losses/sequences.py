@@ -107,3 +107,23 @@ def padded(evidence: Evidence) -> Iterator[Finding]:
             )
             expected = "the last place that is no padding"
             yield PADDED_PLACE.at(loss, 0, text, expected, module="", value=padding.sequences)
+
+
+IGNORED_CLASS = Kind(
+    "ignored_class",
+    "warning",
+    "Give the padding a number of its own, -100, which is ignore_index by default: class and "
+    "padding are told apart by that alone, and what is left out is never learnt",
+)
+
+
+def ignored_classes(evidence: Evidence) -> Iterator[Finding]:
+    """Classes that losses leave out where tokens stand that are no padding."""
+    for loss, graph in evidence.graphs:
+        if graph.ignored is not None:
+            number, share, tokens = graph.ignored
+            text = (
+                f"{loss.quantity!r} leaves out class {number} by ignore_index, {share:.0%} of its "
+                f"targets, and at {tokens:.0%} of these places tokens stand that are no padding"
+            )
+            yield IGNORED_CLASS.at(loss, 0, text, "padding alone", module="", value=share)

@@ -1,11 +1,17 @@
 """Losses by targets that are the inputs, and by the first place of causal attention."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.findings import LossGraph
+from taiyi_fx.findings.facts.ignored import IgnoredClass
+from taiyi_fx.findings.rules.losses.sequences import ignored_classes
+from tests.findings.given import evidence
 
 
 class Model(nn.Module):
@@ -152,3 +158,15 @@ def of_last(made, ids):
 )
 def test_padding_among_targets_and_at_the_one_place_that_is_taken_is_told(take, options, kinds):
     assert found_of_padding(take, **options) == kinds
+
+
+def test_a_class_that_is_left_out_with_the_padding_is_told():
+    graphs = {"loss": LossGraph(ignored=IgnoredClass(0, 0.4, 0.3))}
+    known = replace(evidence({("", "loss"): 1.0}), loss_graphs=graphs)
+    (found,) = ignored_classes(known)
+    assert (found.kind, found.severity) == ("ignored_class", "warning")
+    assert found.text == (
+        "'loss' leaves out class 0 by ignore_index, 40% of its targets, and at 30% of these places "
+        "tokens stand that are no padding"
+    )
+    assert [*ignored_classes(replace(known, loss_graphs={"loss": LossGraph()}))] == []

@@ -1,0 +1,41 @@
+"""Noise of another scale than its loss takes it for."""
+
+import pytest
+import torch
+from torch import nn
+
+import taiyi_fx
+
+
+class Autoencoder(nn.Module):
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = scale
+        self.mean, self.logvar, self.decoder = nn.Linear(6, 4), nn.Linear(6, 4), nn.Linear(4, 6)
+
+    def forward(self, x):
+        mean, logvar = self.mean(x), self.logvar(x)
+        return self.decoder(mean + torch.randn_like(mean) * self.scale(logvar)), mean, logvar
+
+
+@pytest.mark.parametrize(
+    ("scale", "words"),
+    [
+        (lambda logvar: logvar, "that number itself"),
+        (torch.exp, "its exponential"),
+        (lambda logvar: torch.exp(0.5 * logvar), ""),
+    ],
+)
+def test_noise_times_a_logarithm_is_told_of_the_layer_that_returns_it(scale, words):
+    model = taiyi_fx.instrument(Autoencoder(scale))
+    for _ in range(3):
+        x = torch.randn(16, 6)
+        made, mean, logvar = model(x)
+        loss = nn.functional.mse_loss(made, x)
+        loss = loss - 0.5 * (1 + logvar - mean.square() - logvar.exp()).sum(1).mean()
+        model.monitor.log("loss", loss)
+        loss.backward()
+        model.monitor.track()
+    found = [one for one in model.monitor.findings if one.kind == "odd_noise"]
+    assert [one.module for one in found] == ["logvar"] * bool(words)
+    assert all(words in one.text for one in found)
