@@ -160,8 +160,8 @@ class Monitor:
         """
         records = self.records
         found = self._responder.diagnosis.of_records(records)
-        if remark := self._remark(records):
-            found.remark = remark
+        remarks = self._remark(records), self._responder.watch.gone(found)
+        found.remark = "; ".join(filter(None, remarks))
         return found
 
     @property

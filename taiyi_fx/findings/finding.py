@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -68,3 +69,10 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.severity} {self.kind}: {self.text_with_consequences}. {self.advice}"
+
+
+def with_consequences(every: Iterable[Finding]) -> Iterator[Finding]:
+    """Some findings, each with all that follow from it."""
+    for one in every:
+        yield one
+        yield from with_consequences(one.consequences)

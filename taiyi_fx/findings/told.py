@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from taiyi_fx.findings.causes import by_severity
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.find import find
-from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.finding import Finding, with_consequences
 from taiyi_fx.findings.listed import Findings
 
 
@@ -39,7 +39,7 @@ def find_beside(told: Sequence[Told], evidence: Evidence) -> Findings:
     """
     every = [found for each in told for found in each.findings]
     if not _have_seen(told, evidence.first_step, evidence.last_step):
-        known = {_name(one) for one in _with_consequences(every)}
+        known = {_name(one) for one in with_consequences(every)}
         shown = [one for one in find(evidence) if not _have_seen(told, one.step)]
         every += [one for one in shown if _name(one) not in known]
     return Findings(by_severity(every), looked_at=evidence.extent)
@@ -52,9 +52,3 @@ def _name(one: Finding) -> tuple[str, str]:
 def _have_seen(told: Sequence[Told], *steps: int) -> bool:
     """True if every monitor has looked at some steps."""
     return bool(told) and all(each.covers(step) for each in told for step in steps)
-
-
-def _with_consequences(every: Sequence[Finding]) -> Iterator[Finding]:
-    for one in every:
-        yield one
-        yield from _with_consequences(one.consequences)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from taiyi_fx.findings import Finding
-from taiyi_fx.findings.finding import Severity
+from taiyi_fx.findings.finding import Severity, with_consequences
 
 QUIET = 100
 """Steps in which of one kind no second finding is reported."""
@@ -48,7 +48,7 @@ class News:
         found = [one for one in found if one.severity != "note"]
         new = [one for one in found if self._is_new(one, step, is_last)]
         for one in new:
-            self._reported.update(map(_key, _with_consequences(one)))
+            self._reported.update(map(_key, with_consequences([one])))
             self._last[one.kind, one.severity] = step
         seen = {_key(one) for one in found}
         self.has_candidates = not seen <= self._seen | self._reported
@@ -70,19 +70,13 @@ class News:
 
         Where nothing will be seen again, of all else, too.
         """
-        ends = [each for each in _with_consequences(one) if each.kind == "non_finite"]
+        ends = [each for each in with_consequences([one]) if each.kind == "non_finite"]
         if not ends:
             return is_last
         return any(
             each.step < step or not self._is_of_gradients((each.module, each.quantity))
             for each in ends
         )
-
-
-def _with_consequences(one: Finding) -> Iterator[Finding]:
-    yield one
-    for each in one.consequences:
-        yield from _with_consequences(each)
 
 
 def _key(one: Finding) -> _Key:

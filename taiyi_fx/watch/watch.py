@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from taiyi_fx.findings import Evidence, Finding
-from taiyi_fx.findings.finding import SEVERITIES, Severity
+from taiyi_fx.findings.finding import SEVERITIES, Severity, with_consequences
 from taiyi_fx.records.record import Block, Event, Record, Records, Series
 from taiyi_fx.warning import warn, warn_of
 from taiyi_fx.watch.actions import OnFinding, WatchOptions, actions, check_severity
@@ -69,6 +69,7 @@ class Watch:
         self._last: Block | Record | None = None
         self._step: int | None = None
         self.found: tuple[int, Sequence[Finding]] | None = None
+        self._told: dict[str, tuple[int, Finding]] = {}
         self._warned: set[str] = set()
         self.pace = Pace()
         self.should_skip = False
@@ -102,6 +103,18 @@ class Watch:
         self.pace.clear()
         self._step = None
         self.found = None
+        self._told.clear()
+
+    def gone(self, found: Sequence[Finding]) -> str:
+        """The kinds that were warned of as training went on and are not found any more, in words.
+
+        Args:
+            found: What is found now.
+        """
+        left = {one.kind for one in with_consequences(found)}
+        gone = [(step, one) for kind, (step, one) in self._told.items() if kind not in left]
+        named = ", ".join(f"{one.severity} {one.kind} (step {step})" for step, one in gone)
+        return f"told before, and not found in all numbers together: {named}" if named else ""
 
     def after(
         self,
@@ -216,6 +229,7 @@ class Watch:
         """Warns of those that are severe enough, and sends them on; returns them."""
         severe = [one for one in new if self._is_severe(one)]
         for one in severe:
+            self._told.setdefault(one.kind, (self._step or 0, one))
             if one.kind not in warned_of:
                 warn(str(one))
             self._send(one)

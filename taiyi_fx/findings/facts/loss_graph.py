@@ -41,7 +41,7 @@ from taiyi_fx.findings.facts.layer_runs import (
 )
 from taiyi_fx.findings.facts.logits import Logits, logits_of, logits_of_shares
 from taiyi_fx.findings.facts.lost_axes import lost_axes, sizes_over_samples
-from taiyi_fx.findings.facts.noise import OddNoise, odd_noise
+from taiyi_fx.findings.facts.noise import OddNoise, log_variances, odd_noise
 from taiyi_fx.findings.facts.padding import Padding, padding_of
 from taiyi_fx.findings.facts.second_uses import used_in_several_ways
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS, is_divergence, squashing_loss
@@ -142,6 +142,7 @@ class LossGraph(NamedTuple):
         padding: The padding of the sequences that it depends on; None if none is seen.
         out_of_reach: Targets that the activation behind the last layer cannot return.
         odd_noise: Noise of another scale than the loss takes it for; None if there is none.
+        log_variances: The modules whose output it takes for the logarithm of a variance.
         ignored: A class that it leaves out, which is no padding; None if there is none.
     """
 
@@ -175,6 +176,7 @@ class LossGraph(NamedTuple):
     odd_ratios: float | None = None
     padding: Padding | None = None
     odd_noise: OddNoise | None = None
+    log_variances: frozenset[str] = frozenset()
     ignored: IgnoredClass | None = None
 
 
@@ -230,6 +232,7 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         overlaps=tuple(map(owner, overlaps_of_logits(uses))),
         odd_ratios=next(odd_ratios(uses), None),
         padding=padding_of(uses, parameters),
+        log_variances=log_variances(uses, parameters),
         odd_noise=next(odd_noise(uses, parameters), None),
         ignored=ignored_class(uses),
     )

@@ -33,12 +33,7 @@ def odd_noise(uses: Uses, parameters: Mapping[int, str]) -> Iterator[OddNoise]:
         uses: The functions that made the loss.
         parameters: The module of each parameter, by the parameter's id.
     """
-    variances: dict[tuple[int, int], Any] = {}
-    for node in uses.nodes:
-        # With the number of the output: the halves that `chunk` returns have one function.
-        given, number = node.next_functions[0] if name_of(node) == "Exp" else (None, 0)
-        if given is not None and _is_in_a_difference(uses, node):
-            variances[id(given), number] = given
+    variances = _log_variances(uses)
     for node in uses.nodes if variances else ():
         for factor, number in node.next_functions if _is_added_noise(uses, node) else ():
             if factor is None:
@@ -49,6 +44,30 @@ def odd_noise(uses: Uses, parameters: Mapping[int, str]) -> Iterator[OddNoise]:
                 given, of_given = factor.next_functions[0]
                 if (id(given), of_given) in variances:
                     yield OddNoise(owner_before(given, parameters), is_exponential=True)
+
+
+def log_variances(uses: Uses, parameters: Mapping[int, str]) -> frozenset[str]:
+    """The modules whose output a loss takes for the logarithm of a variance, as above.
+
+    Args:
+        uses: The functions that made the loss.
+        parameters: The module of each parameter, by the parameter's id.
+    """
+    names = (owner_before(node, parameters) for node in _log_variances(uses).values())
+    return frozenset(names) - {""}
+
+
+def _log_variances(uses: Uses) -> dict[tuple[int, int], Any]:
+    """What a loss takes for them, by its function's id and the number of its output.
+
+    The halves that `chunk` returns have one function.
+    """
+    found: dict[tuple[int, int], Any] = {}
+    for node in uses.nodes:
+        given, number = node.next_functions[0] if name_of(node) == "Exp" else (None, 0)
+        if given is not None and _is_in_a_difference(uses, node):
+            found[id(given), number] = given
+    return found
 
 
 def _is_in_a_difference(uses: Uses, node: Any) -> bool:

@@ -26,6 +26,15 @@ FADED_OUTPUT = Kind(
 )
 
 
+_PRIOR = (
+    "The divergence from the prior outweighs what is to be made from the code: look at whether one "
+    "of the two is a mean, and the other a sum; give the divergence a smaller weight, or raise it "
+    "from 0 as training goes on"
+)
+_LONG = 100
+"""Numbers for which it lasts, where it may come back: a code is often used after a while."""
+
+
 def faded_outputs(evidence: Evidence) -> Iterator[Finding]:
     """The first module whose rows come to differ 30 times less than they did in the beginning."""
     sizes = evidence.by_module("OutputRMS")
@@ -56,7 +65,19 @@ def faded_outputs(evidence: Evidence) -> Iterator[Finding]:
         )
         text += f"; so do those of {names_of(small[1:])}" if small[1:] else ""
         i = since(one.values <= first / _SHRUNK)
-        yield FADED_OUTPUT.at(one, i, text, f"near {first:.2g}", severity="note")
+        others = {"severity": "note"}
+        prior = _is_prior(small, evidence)
+        if prior and len(one.values) - i >= max(_LONG, len(one.values) // 2):
+            text += f"; {prior!r} is taken for the logarithm of a variance: what is drawn by it is "
+            text += "the same noise for all samples"
+            others = {"severity": "warning", "advice": _PRIOR}
+        yield FADED_OUTPUT.at(one, i, text, f"near {first:.2g}", **others)
+
+
+def _is_prior(small: list[Watched], evidence: Evidence) -> str:
+    """The module of a logarithm of a variance among some; empty if there is none."""
+    known = {name for _, graph in evidence.graphs for name in graph.log_variances}
+    return next((one.module for one in small if one.module in known), "")
 
 
 def _is_trained(one: Watched, evidence: Evidence) -> bool:

@@ -1,9 +1,11 @@
 """Outputs that come to nothing, or to next to the same for all samples."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from taiyi_fx.findings import Evidence
+from taiyi_fx.findings import Evidence, LossGraph
 from taiyi_fx.findings.rules.values.fading import faded_outputs
 from tests.findings.given import evidence
 
@@ -50,3 +52,19 @@ def test_a_layer_that_is_trained_and_comes_to_nothing_is_a_note(gradients, count
     found = [*faded_outputs(Evidence.of([*known_sizes.series, *pulls.series]))]
     assert [(one.module, one.severity) for one in found] == [("mu", "note")] * count
     assert all("falls from 0.2 to 0.001" in one.text for one in found)
+
+
+@pytest.mark.parametrize(
+    ("known", "since", "severity"),
+    [({"logvar"}, 50, "warning"), ({"logvar"}, 180, "note"), (set(), 50, "note")],
+    ids=["a prior", "not for long", "not known"],
+)
+def test_a_code_that_comes_to_be_the_prior_is_a_warning(known, since, severity):
+    size = np.where(np.arange(260) < since, 0.1, 1e-3)
+    numbers = {("", "loss"): 1.0}
+    for name in ("mu", "logvar"):
+        numbers |= {(name, "OutputRMS"): size, (name, "WeightGradNorm"): 1.0}
+    graphs = {"loss": LossGraph(log_variances=frozenset(known))}
+    (found,) = faded_outputs(replace(evidence(numbers), loss_graphs=graphs))
+    assert (found.module, found.severity) == ("mu", severity)
+    assert ("divergence from the prior outweighs" in found.advice) == (severity == "warning")
