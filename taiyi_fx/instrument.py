@@ -126,7 +126,8 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
             `Monitor.track` then waits for; ``"raise_cadence"`` has `adaptive` schedules read each
             step for a while, which warnings and alerts do anyway; an address, ``"https://..."``,
             is sent the finding as JSON; or a list of these.
-        finding_severity: The lowest severity of findings that are warned of and acted upon.
+        finding_severity: The lowest severity of findings that are acted upon. Alerts and warnings
+            are warned of, whatever it is.
         recorder: Keeps the last steps, and runs one that went wrong again: see `Recorder`.
 
     Raises:

@@ -181,7 +181,7 @@ class Monitor:
 
     @property
     def finding_severity(self) -> Severity:
-        """The lowest severity of findings that are warned of and acted upon. May be set.
+        """The lowest severity of findings that are acted upon. May be set.
 
         Raises:
             ValueError: What is set is no severity.

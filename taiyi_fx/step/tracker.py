@@ -309,6 +309,8 @@ class Tracker:
         failures: Mapping[Series, str] = {}
         has_grad = torch.is_grad_enabled()
         is_alone, unread = self._session.begin_tracking()
+        if forwards := self._session.forwards:
+            self._collector.whole.forwards = forwards
         try:
             torch._C._set_grad_enabled(False)  # `torch.no_grad()` without its objects
             if self._recorded is not None and due.is_recorded and unread is None:

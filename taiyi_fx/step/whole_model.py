@@ -45,10 +45,12 @@ class WholeModel:
 
     Attributes:
         optimizers: Those that were watched; none if nobody said.
+        forwards: The number of training forwards that were read in the last step that had any.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self.optimizers: tuple[Optimizer, ...] = ()
+        self.forwards = 0
         self._model = model
         self._losses: deque[tuple[int, Tensor]] = deque(maxlen=_KEPT + 1)
         self._name: str | None = None

@@ -25,7 +25,7 @@ class WatchOptions:
 
     Attributes:
         on_finding: What to do with a new finding.
-        severity: The lowest severity of findings that are warned of and acted upon.
+        severity: The lowest severity of findings that are acted upon.
 
     Raises:
         TypeError: What to do is no such thing.

@@ -102,7 +102,7 @@ class Diagnosis:
         if "loss" not in name.lower():
             return
         self._logged[name] = count = self._logged.get(name, 0) + 1
-        if not _is_power_of_four(count):
+        if count & (count - 1) or count.bit_length() % 2 == 0:  # no power of four
             return
         try:
             notes = regression_of(value)
@@ -148,6 +148,7 @@ class Diagnosis:
             frozen_adapters=frozen_adapters_of(self._modules),
             frozen=frozen_of(self._modules),
             hooks=hooks_of(self._modules),
+            forwards_per_step=self._whole.forwards,
             repeated=repeated_in(self._modules),
             settings=settings_of(self._modules),
             shrinkage=shrinkage_of(self._modules, optimizers),
@@ -184,7 +185,3 @@ class Diagnosis:
         step = first_step(evidence)
         if step is not None and step == evidence.last_step and step not in self._not_finite:
             self._not_finite = {step: not_finite_of(self._modules)}
-
-
-def _is_power_of_four(count: int) -> bool:
-    return count.bit_count() == 1 and count.bit_length() % 2 == 1

@@ -45,7 +45,6 @@ class News:
             step: The step.
             is_last: True if none will be seen a second time.
         """
-        found = [one for one in found if one.severity != "note"]
         new = [one for one in found if self._is_new(one, step, is_last)]
         for one in new:
             self._reported.update(map(_key, with_consequences([one])))

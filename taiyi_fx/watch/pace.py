@@ -1,30 +1,26 @@
-"""When to look: often in the beginning, then rarely, and for a small share of the time."""
+"""When to look: often in the beginning, then rarely."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 FIRST, MOST, SURE = 8, 32, 4
-_FREE = 64
-_SHARE = 200
+_DOUBLES = 64
+_SHARE = 8
+_RAREST = 512
 
 
 class Pace:
     """Counts steps, and decides after which of those with numbers rules are applied.
 
-    They are after 8, 16, 32 and 64 steps, of which 8 have numbers; then each 32, but not before 200
-    times as long has passed as the last look took. Where a finding was new and waits to be seen
-    again it is when 4 more steps have numbers, or 32 have passed; and where something is odd at
-    once: the first time, and again when 32 steps have passed.
+    They are after 8, 16, 32 and 64 steps, of which 8 have numbers; then each time after an eighth
+    of the steps that there were, 32 at least and 512 at most. Where a finding was new and waits to
+    be seen again it is when 4 more steps have numbers, or 32 have passed; and where something is
+    odd at once: the first time, and again when 32 steps have passed.
 
-    Args:
-        clock: The time in seconds.
+    No clock decides: what a look finds may make readings more frequent, and two trainings that are
+    alike are to be read at the same steps.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
-        self._took = 0.0
+    def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
@@ -32,7 +28,6 @@ class Pace:
         self._steps = self._looked = 0
         self._numbers = self._seen = 0
         self._hurried: int | None = None
-        self._ended = self._clock()
         self._is_odd = self._is_waiting = False
 
     def count(self, steps: int = 1) -> None:
@@ -55,23 +50,21 @@ class Pace:
             return True
         if self._is_waiting and self._numbers - self._seen >= SURE:
             return True
-        gap = MOST if self._is_waiting else min(max(FIRST, self._looked), MOST)
-        if self._numbers < FIRST or self._steps - self._looked < gap:
-            return False
-        return self._is_affordable
+        return self._numbers >= FIRST and self._steps - self._looked >= self._gap
+
+    @property
+    def _gap(self) -> int:
+        """The steps from the last look to the next."""
+        if self._is_waiting:
+            return MOST
+        if self._looked < _DOUBLES:
+            return min(max(FIRST, self._looked), MOST)
+        return min(max(MOST, self._looked // _SHARE), _RAREST)
 
     @property
     def has_unseen(self) -> bool:
         """True if there are enough numbers to look at, of which some came after the last look."""
         return self._numbers >= FIRST and self._numbers > self._seen
-
-    @property
-    def _is_affordable(self) -> bool:
-        return self._steps <= _FREE or self._clock() - self._ended >= _SHARE * self._took
-
-    def begin(self) -> None:
-        """Begins a look."""
-        self._began = self._clock()
 
     def end(self, *, is_waiting: bool) -> None:
         """Ends a look.
@@ -79,8 +72,6 @@ class Pace:
         Args:
             is_waiting: True if it found something that has to be seen again.
         """
-        self._ended = self._clock()
-        self._took = self._ended - self._began
         if self._is_odd:
             self._hurried = self._steps
         self._looked, self._seen = self._steps, self._numbers

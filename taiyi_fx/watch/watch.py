@@ -88,7 +88,7 @@ class Watch:
 
     @property
     def severity(self) -> Severity:
-        """The lowest severity of findings that are warned of and acted upon."""
+        """The lowest severity of findings that are acted upon."""
         return self._severity
 
     @severity.setter
@@ -216,22 +216,23 @@ class Watch:
         return is_odd, is_bad
 
     def _look(self, step: int | None, find: Find) -> list[Finding]:
-        self.pace.begin()
         try:
             found = find(self._window.evidence())
             now = (self._step or 0) if step is None else step
             self.found = now, found
-            return self._news.of(found, now, is_last=step is None)
+            told = [one for one in found if one.severity != "note" or self._is_severe(one)]
+            return self._news.of(told, now, is_last=step is None)
         finally:
             self.pace.end(is_waiting=self._news.has_candidates)
 
     def _report_findings(self, new: Sequence[Finding], warned_of: Collection[str]) -> list[Finding]:
-        """Warns of those that are severe enough, and sends them on; returns them."""
+        """Warns of all, and sends those on that are severe enough, which it returns."""
         severe = [one for one in new if self._is_severe(one)]
-        for one in severe:
+        for one in new:
             self._told.setdefault(one.kind, (self._step or 0, one))
             if one.kind not in warned_of:
                 warn(str(one))
+        for one in severe:
             self._send(one)
         for webhook in self._actions.webhooks:
             self._warn_once(webhook.pop_errors())

@@ -408,3 +408,18 @@ def test_what_fails_with_a_logged_number_drops_its_step_by_name(monkeypatch):
     monkeypatch.setattr(given.monitor._tracker._queue, "put", fails)
     with pytest.raises(MemoryError, match="no more"):
         given.monitor.track(3)
+
+
+def test_the_forwards_of_a_step_are_counted():
+    model = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["OutputRMS"]})
+    counts = []
+    for step, forwards in enumerate([1, 4, 0]):
+        for _ in range(forwards):
+            model(torch.ones(1, 2)).sum().backward()
+        with torch.no_grad():
+            model(torch.ones(1, 2))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
+            model.monitor.track(step)
+        counts.append(model.monitor._tracker.whole.forwards)
+    assert counts == [1, 4, 4]

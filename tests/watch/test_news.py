@@ -75,8 +75,3 @@ def test_what_was_seen_for_the_first_time_is_a_candidate():
     assert told.has_candidates
     told.of([finding("non_finite")], 20)  # told at once
     assert not told.has_candidates
-
-
-def test_notes_are_no_news():
-    told = news()
-    assert told.of([finding(severity="note")], 8) == told.of([finding(severity="note")], 9) == []

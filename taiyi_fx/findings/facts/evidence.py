@@ -76,6 +76,7 @@ class Evidence:
             to what it is given; none if it is not known. It is asked likewise.
         shape_before: Takes a module to the shape of what it is given; empty if it is not known.
         forwards: The forward of each module of which an outline shows any calls.
+        forwards_per_step: The number of training forwards of one step; 0 if it is not known.
         order: The names of modules in the order of execution, as far as an outline shows them.
         squashed: What a loss is given in the place of logits, by the loss's name.
         groups: The number of the optimizer's group that each module's parameters are in, and its
@@ -120,6 +121,7 @@ class Evidence:
     modules_before: Callable[[str, Collection[str]], Collection[str]] = _none_known
     shape_before: Callable[[str], str] = _unknown_shape
     forwards: Mapping[str, Forward] = field(default_factory=dict)
+    forwards_per_step: int = 0
     order: Sequence[str] = ()
     squashed: Mapping[str, Squashed] = field(default_factory=dict)
     groups: Mapping[str, tuple[int, float]] = field(default_factory=dict)

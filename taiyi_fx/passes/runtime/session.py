@@ -62,6 +62,7 @@ class Session:
             evaluation mode or without gradients.
         is_uneven: True if a forward of the step ran within `DistributedDataParallel.join`, which
             lets ranks end one after another.
+        forwards: The number of training forwards of the step that were read.
         untracked: The number of training forwards before the first ``track``.
         on_many_untracked: Called once, when these are many; None once a step was tracked.
         witness: Is told of each training forward, if it is set.
@@ -77,7 +78,7 @@ class Session:
         self.flow: Flow | None = None
         self.has_begun = self.has_unread = self.has_evaluated = self.is_uneven = False
         self.threads = StepThreads()
-        self.untracked = 0
+        self.forwards = self.untracked = 0
         self.on_many_untracked: Callable[[], None] | None = None
         self.witness: Witness | None = None
         self._compiler: Any = None
@@ -235,6 +236,7 @@ class Session:
     def end_tracking(self, is_alone: bool) -> None:
         """Lets other threads be read again."""
         self.has_evaluated = self.is_uneven = False
+        self.forwards = 0
         if is_alone:
             self._lock.release()
 
@@ -302,6 +304,7 @@ class Session:
             unseen(self.table.clear)
         if mode is not None:
             self.table.begin_forward()
+        self.forwards += mode == "train"
         widen()
 
     def _end(self) -> None:

@@ -42,14 +42,23 @@ _OVER = 3.0
 """The factor by which the next step of a weight that was written into is smaller."""
 _SHARE = 0.34
 """Of the weights: where more jump, it is the optimizer."""
+_MANY_FORWARDS = 4
+"""Of each step, where no two players or two views of a batch are why."""
 _MOST = 0.7
 """And of which steps are large sooner or later: one that is first only has the smallest weights."""
 
+_RATE = (
+    "The learning rate is too large for this model: try a tenth of it, warm it up, or clip "
+    "gradients"
+)
+_SUMS = (
+    "Divide the loss of each of these forwards by their number, if each has a backward of its own: "
+    "gradients add up. Else the learning rate is too large for this model: try a tenth of it"
+)
 LARGE_STEPS = Kind(
     "large_steps",
     "alert",
-    "The learning rate is too large for this model: try a tenth of it, warm it up, or clip "
-    "gradients; where a step has several backwards, divide the loss by their number",
+    f"{_RATE}; where a step has several backwards, divide the loss by their number",
 )
 SMALL_STEPS = Kind(
     "small_steps",
@@ -305,6 +314,12 @@ def _is_tiny(size: Watched, count: float) -> bool:
     return bool(size.values[0] / np.sqrt(count) < _TINY)
 
 
+def _of_forwards(evidence: Evidence) -> str:
+    """The ending of a sentence on steps of gradients that many forwards may have been summed in."""
+    count = evidence.forwards_per_step
+    return f"; there are {count} forwards in each step" if count >= _MANY_FORWARDS else ""
+
+
 def _began_at_nothing(size: Watched, evidence: Evidence) -> bool:
     """True for a weight that grew tenfold, from elements that were tiny."""
     count = evidence.count_of(size)
@@ -322,7 +337,7 @@ def _large(large: list[Watched], series: list[Watched], evidence: Evidence) -> F
     text = (
         f"step {first.steps[i]}: the optimizer changes the weights of {first.module!r} by "
         f"{first.values[i]:.2g} of their size {in_each}, and those of {more or 'no'} more of "
-        f"{len(series)} by {_LARGE} or more in a step"
+        f"{len(series)} by {_LARGE} or more in a step{_of_forwards(evidence)}"
     )
     # One that has large steps from the start has them of its own; else it is the optimizer.
     # Those that follow are led by one that leaps by its own size.
@@ -332,18 +347,19 @@ def _large(large: list[Watched], series: list[Watched], evidence: Evidence) -> F
         for s in large
         if not is_leap or (s.values[s.steps == first.steps[i]] >= _LARGE).any()
     }
-    others = [s for s in series if s.module not in modules]
-    is_few = len(others) >= max(len(modules), _TWICE)
+    rest = [s for s in series if s.module not in modules]
+    is_few = len(rest) >= max(len(modules), _TWICE)
     is_alone = len(modules) == 1 and _begins_large(first)
     is_of_all = len(large) >= _MOST * len(series)
     is_own = (
         is_few
         and not is_of_all
         and not _is_rate_high(int(first.steps[i]), evidence)
-        and (is_alone or _are_quiet(others, int(first.steps[i]), first.values[i]))
+        and (is_alone or _are_quiet(rest, int(first.steps[i]), first.values[i]))
     )
     module = common_block([*modules]) if is_own else ""
-    return LARGE_STEPS.at(first, i, text, "near 0.001", module=module)
+    others = {"advice": _SUMS} if _of_forwards(evidence) else {}
+    return LARGE_STEPS.at(first, i, text, "near 0.001", module=module, **others)
 
 
 def _first_large(s: Watched) -> tuple[int, float]:

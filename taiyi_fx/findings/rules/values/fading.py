@@ -32,7 +32,7 @@ _PRIOR = (
     "from 0 as training goes on"
 )
 _LONG = 100
-"""Numbers for which it lasts, where it may come back: a code is often used after a while."""
+"""Steps for which it lasts, where it may come back: a code is often used after a while."""
 
 
 def faded_outputs(evidence: Evidence) -> Iterator[Finding]:
@@ -67,7 +67,8 @@ def faded_outputs(evidence: Evidence) -> Iterator[Finding]:
         i = since(one.values <= first / _SHRUNK)
         others = {"severity": "note"}
         prior = _is_prior(small, evidence)
-        if prior and len(one.values) - i >= max(_LONG, len(one.values) // 2):
+        begin, start, end = one.steps[0], one.steps[i], one.steps[-1]
+        if prior and end - start >= max(_LONG, (end - begin) / 2):
             text += f"; {prior!r} is taken for the logarithm of a variance: what is drawn by it is "
             text += "the same noise for all samples"
             others = {"severity": "warning", "advice": _PRIOR}

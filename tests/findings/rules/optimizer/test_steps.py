@@ -372,3 +372,11 @@ def test_kernels_of_a_convolution_by_channels_are_compared_with_matrices():
     assert [one.module for one in odd_steps(evidence(numbers))] == ["conv"]
     kernels = Attributes("torch.nn.Conv2d", {}, (0, 0), (("", (16, 1, 3, 3)),))
     assert [*odd_steps(replace(evidence(numbers), attributes={"conv": kernels}))] == []
+
+
+@pytest.mark.parametrize(("count", "is_told"), [(1, False), (2, False), (32, True)])
+def test_many_forwards_in_a_step_are_told_with_steps_that_are_too_large(count, is_told):
+    known = replace(steps(np.where(np.arange(40) > 5, 0.5, 1e-3)), forwards_per_step=count)
+    (found,) = step_sizes(known)
+    assert found.text.endswith("; there are 32 forwards in each step") == is_told
+    assert found.advice.startswith("Divide the loss of each") == is_told
