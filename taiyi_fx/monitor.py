@@ -160,7 +160,8 @@ class Monitor:
         """
         records = self.records
         found = self._responder.diagnosis.of_records(records)
-        remarks = self._remark(records), self._responder.watch.gone(found)
+        responder = self._responder
+        remarks = self._remark(records), responder.watch.gone(found), responder.diagnosis.remark
         found.remark = "; ".join(filter(None, remarks))
         return found
 

@@ -1,6 +1,7 @@
 """Rules over the numbers of a training: its faults, since when, and what to do."""
 
 from taiyi_fx.findings.facts.attributes import Attributes, attributes_of
+from taiyi_fx.findings.facts.autograd import is_released
 from taiyi_fx.findings.facts.empty import of_elements
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.forwards import OUTSIDE, Forward
@@ -61,6 +62,7 @@ __all__ = [
     "groups_of",
     "hidden_in",
     "hooks_of",
+    "is_released",
     "left_out_of",
     "loss_graph_of",
     "not_finite_of",

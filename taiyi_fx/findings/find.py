@@ -48,11 +48,12 @@ from taiyi_fx.findings.rules.losses.given import (
     moving_targets,
     odd_ratios,
     own_pairs,
+    pulled_alone,
     unreachable_targets,
 )
 from taiyi_fx.findings.rules.losses.loss import divergence, spikes
 from taiyi_fx.findings.rules.losses.mixed_axes import broadcasts, torn_views
-from taiyi_fx.findings.rules.losses.noise import odd_noise
+from taiyi_fx.findings.rules.losses.noise import odd_noise, turned_signs
 from taiyi_fx.findings.rules.losses.odd_losses import odd_losses
 from taiyi_fx.findings.rules.losses.plateau import plateau
 from taiyi_fx.findings.rules.losses.runs_of_batches import sorted_batches
@@ -179,6 +180,7 @@ RULES: tuple[Rule, ...] = (
     own_pairs,
     dropped_outputs,
     unreachable_targets,
+    pulled_alone,
     moving_targets,
     odd_ratios,
     copied_targets,
@@ -187,6 +189,7 @@ RULES: tuple[Rule, ...] = (
     padded,
     ignored_classes,
     odd_noise,
+    turned_signs,
     drift,
     batch_axes,
     untrained_backbones,

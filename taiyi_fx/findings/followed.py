@@ -194,6 +194,18 @@ _OF_RATE = (
 _OF_HOOK = (  # of values, which make gradients
     "gradient_jump outlier wild_output growth share_of_trouble zero_gradient saturated".split()
 )
+_OF_NO_LEARNING = (
+    "broadcast torn_view normalised_samples squashed_loss unsquashed_loss dropped_result "
+    "batch_as_places masked_product own_pairs unreachable_targets odd_noise lost_steps no_update "
+    "zero_output zero_gradient hidden_layers reads_ahead padded_place"
+).split()
+"""Kinds by which a loss may stay where it is: a plateau is a sign of each, and says less."""
+_OF_PULL = "moving_target faded_output plateau rank_collapse drift trivial_loss".split()
+_OF_FADING = (
+    "wild_input growing_values wild_output large_steps batch_axis saturated share_of_trouble "
+    "rank_collapse"
+).split()
+"""And by which outputs come to be the same for all samples."""
 _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("small_steps", {"no_update": _is_rounded_away}),
     ("softmax_axis", dict.fromkeys(("zero_gradient", "plateau"), _is_of_one)),
@@ -242,6 +254,8 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("vanishing_gradient", {"drift": _is_shrinkage_of_all, "outlier": _is_later}),
     ("ended_rate", {"no_update": _is_of_all, "small_steps": _is_at_any_time}),
     ("moving_target", {"faded_output": _is_at_any_time, "plateau": _is_at_any_time}),
+    ("turned_sign", dict.fromkeys((*_OF_PULL, "unbounded_loss"), _is_at_any_time)),
+    ("pulled_alone", dict.fromkeys(_OF_PULL, _is_at_any_time)),
     ("faded_output", {"plateau": _is_at_any_time}),
     ("large_decay", {"faded_output": _is_of_all_or_it}),
     ("shared_entries", {"stale_statistics": _is_of_it}),
@@ -249,6 +263,15 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("growth", _OF_GROWTH),
     ("wild_output", _OF_GROWTH),
     ("unbounded_loss", dict.fromkeys(_OF_SIZE, _is_later)),
+    ("growing_values", {"wild_output": _is_at_any_time}),
+    ("zero_output", {"odd_steps": _is_before}),
+    (
+        "batch_axis",
+        dict.fromkeys("zero_gradient rank_collapse plateau odd_steps".split(), _is_at_any_time),
+    ),
+    ("ended_rate", {"plateau": _is_at_any_time}),
+    *((kind, {"faded_output": _is_at_any_time}) for kind in _OF_FADING),
+    *((kind, {"plateau": _is_at_any_time}) for kind in _OF_NO_LEARNING),
 )
 """The kind of each cause, near ones first, with the kinds of what may follow from it, and the test
 whether it does."""

@@ -29,6 +29,7 @@ from taiyi_fx.findings import (
     groups_of,
     hidden_in,
     hooks_of,
+    is_released,
     left_out_of,
     loss_graph_of,
     not_finite_of,
@@ -84,6 +85,7 @@ class Diagnosis:
         self._squashed: dict[str, Squashed] = {}
         self._classes: dict[str, int] = {}
         self._loss_graphs: dict[str, LossGraph] = {}
+        self._late: list[str] = []
         self._not_finite: dict[int, NotFinite] = {}
         self._slips: Mapping[str, Sequence[Slip]] | None = None
         self._warn = WarnOnce()
@@ -110,6 +112,8 @@ class Diagnosis:
                 self._regressions.setdefault(name, []).append(notes)
             if count > 1:
                 return
+            if is_released(value):
+                self._late.append(name)
             if (squashed := squashed_by(value)) is not None:
                 self._squashed[name] = squashed
             self._classes[name] = classes_of(value)
@@ -118,6 +122,12 @@ class Diagnosis:
             if self._strict:
                 raise
             self._warn.of(name, f"how {name!r} is made is not known: {error!r}")
+
+    @property
+    def remark(self) -> str:
+        """A text on losses that were logged too late to see how they are made; else empty."""
+        names = ", ".join(map(repr, self._late))
+        return f"log {names} before backward, and more can be found" if names else ""
 
     def of_records(self, records: Records) -> Findings:
         """All findings in what was recorded."""

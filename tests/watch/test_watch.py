@@ -8,7 +8,6 @@ import pytest
 from taiyi_fx import MonitorWarning, Records
 from taiyi_fx.findings import find
 from taiyi_fx.watch import Reaction, Watch, WatchOptions
-from taiyi_fx.watch.pace import Pace
 from tests.watch.given import block, describe, finding, training
 
 OUTLIER = [(4, 0, 90.0)]

@@ -50,6 +50,25 @@ def is_at_hand(node: Any, name: str) -> bool:
     return getattr(saved, "unpack_hook", saved) is None  # of an earlier torch it is not known
 
 
+def is_released(number: Any) -> bool:
+    """True for a tensor whose backward has freed what the functions before it had saved.
+
+    Args:
+        number: The tensor; false of what has no graph.
+    """
+    for node in Uses.of(number).nodes:
+        for raw in (name for name in dir(node) if name.startswith("_raw_saved_")):
+            name = raw.removeprefix("_raw_saved_")
+            if not is_at_hand(node, name):
+                continue
+            try:
+                getattr(node, f"_saved_{name}")
+            except RuntimeError:
+                return True
+            return False
+    return False
+
+
 def operands_of(node: Any) -> list[Any]:
     """The functions that made a function's operands; None of those that want no gradient."""
     return [other for other, _ in node.next_functions]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from taiyi_fx.findings.facts.autograd import (
+    REARRANGES,
     Uses,
     all_before,
     is_at_hand,
@@ -16,8 +17,11 @@ from taiyi_fx.findings.facts.autograd import (
     owner_before,
 )
 from taiyi_fx.findings.facts.given_to_losses import OF_ERRORS
+from taiyi_fx.findings.facts.squashed import size_of_unit
 
 _LAYERS = ("Addmm", "Mm", "Convolution")
+_LINEAR = frozenset("Neg Mean Sum Add Sub Rsub Mul Div Stack Squeeze Unsqueeze View Expand".split())
+"""Functions by which terms are added up, with weights."""
 _NEAR = 6
 """Functions between a ratio and the sums that it is of: a factor, and what keeps it from 0 / 0."""
 _OFF = 1e-3
@@ -34,16 +38,67 @@ def moving_targets(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:
         parameters: The module of each parameter, by the parameter's id.
     """
     for sides in _both_of(uses, OF_ERRORS):
-        both = [
-            {id(x.variable) for x in all_before([side]) if hasattr(x, "variable")} for side in sides
-        ]
-        names = [parameters[own] for own in both[0] & both[1] if own in parameters]
-        if names and all(both):
+        if _share_parameters(sides, parameters):
             yield owner_before(sides[0], parameters)
     # Torch's divergence is of t log t less t times what it is given.
     for node in uses.nodes:
         if name_of(node) == "Xlogy" and len(known := set(operands_of(node)) - {None}) == 1:
             yield owner_before(known.pop(), parameters)
+
+
+def pulled_alone(uses: Uses, parameters: Mapping[int, str]) -> str | None:
+    """The module before what a loss pulls together and nothing holds apart; None of other losses.
+
+    As of a loss of cosines, or of errors, between outputs of one model that all get gradients, and
+    of nothing else: it is the least where all samples are alike.
+
+    Args:
+        uses: The functions that made the loss.
+        parameters: The module of each parameter, by the parameter's id.
+    """
+    level, terms = uses.nodes[:1], list[list[Any]]()
+    while level:
+        node = level.pop()
+        sides = operands_of(node)
+        is_of_two = len(sides) == 2 and None not in sides
+        if is_of_two and (_is_of_outputs(node) or _is_of_cosine(node)):
+            terms.append(sides)
+        elif name_of(node) in _LINEAR and not (is_of_two and name_of(node) in ("Mul", "Div")):
+            level += [side for side in sides if side is not None]
+        else:
+            return None
+    is_one_model = bool(terms) and all(_share_parameters(sides, parameters) for sides in terms)
+    return owner_before(terms[0][0], parameters) if is_one_model else None
+
+
+def _is_of_outputs(node: Any) -> bool:
+    """True for an error between what two layers return, or two unit vectors, as they are.
+
+    A return of a policy, a reward and the value of what comes next, is held where it is.
+    """
+    if name_of(node) not in OF_ERRORS:
+        return False
+    return all(
+        size_of_unit(side) is not None or name_of(_behind_views(side)) in _LAYERS
+        for side in operands_of(node)
+    )
+
+
+def _behind_views(node: Any) -> Any:
+    return node if name_of(node) not in REARRANGES else maker_of(node) or node
+
+
+def _is_of_cosine(node: Any) -> bool:
+    """True for products of unit vectors, element by element, or of rows with rows."""
+    return name_of(node) == "Mul" and None not in map(size_of_unit, operands_of(node))
+
+
+def _share_parameters(sides: Iterable[Any], parameters: Mapping[int, str]) -> bool:
+    """True if both sides of a term are made by parameters of the model that they have in common."""
+    first, second = (
+        {id(x.variable) for x in all_before([side]) if hasattr(x, "variable")} for side in sides
+    )
+    return any(own in parameters for own in first & second)
 
 
 def overlaps_of_logits(uses: Uses) -> Iterator[Any]:

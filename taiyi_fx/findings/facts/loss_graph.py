@@ -23,7 +23,12 @@ from taiyi_fx.findings.facts.autograd import (
     owner_before,
     shape_of,
 )
-from taiyi_fx.findings.facts.both_sides import moving_targets, odd_ratios, overlaps_of_logits
+from taiyi_fx.findings.facts.both_sides import (
+    moving_targets,
+    odd_ratios,
+    overlaps_of_logits,
+    pulled_alone,
+)
 from taiyi_fx.findings.facts.followed_axes import lead_to_the_loss
 from taiyi_fx.findings.facts.given_to_losses import (
     OutOfReach,
@@ -47,6 +52,7 @@ from taiyi_fx.findings.facts.second_uses import used_in_several_ways
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS, is_divergence, squashing_loss
 from taiyi_fx.findings.facts.unsummed import unsummed_softmaxes
 from taiyi_fx.findings.facts.views import torn_views
+from taiyi_fx.findings.facts.volumes import turned_signs
 from taiyi_fx.findings.facts.ways import first_place, last_place, reached_by
 
 _SOFTMAXES = ("Softmax", "LogSoftmax")
@@ -137,11 +143,13 @@ class LossGraph(NamedTuple):
         masked_by_product: Softmaxes of scores that were multiplied by a mask of 0 and 1.
         moving_targets: The modules before targets that get gradients.
         odd_ratios: The share of PPO's ratios of probabilities that are not 1; None without any.
+        pulled_alone: The module before what it pulls together, if it holds nothing apart.
         overlaps: The layers whose output it takes for shares in a ratio of sums.
         last_place: The module before the last place of each sequence, likewise.
         padding: The padding of the sequences that it depends on; None if none is seen.
         out_of_reach: Targets that the activation behind the last layer cannot return.
         odd_noise: Noise of another scale than the loss takes it for; None if there is none.
+        turned_signs: The modules of logarithms that it has with the wrong sign.
         log_variances: The modules whose output it takes for the logarithm of a variance.
         ignored: A class that it leaves out, which is no padding; None if there is none.
     """
@@ -172,10 +180,12 @@ class LossGraph(NamedTuple):
     last_place: str | None = None
     masked_by_product: tuple[OddSoftmax, ...] = ()
     moving_targets: tuple[str, ...] = ()
+    pulled_alone: str | None = None
     overlaps: tuple[str, ...] = ()
     odd_ratios: float | None = None
     padding: Padding | None = None
     odd_noise: OddNoise | None = None
+    turned_signs: tuple[str, ...] = ()
     log_variances: frozenset[str] = frozenset()
     ignored: IgnoredClass | None = None
 
@@ -229,10 +239,12 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         last_place=last_place(uses, parameters),
         masked_by_product=softmaxes(masked_by_product(uses)),
         moving_targets=tuple(moving_targets(uses, parameters)),
+        pulled_alone=pulled_alone(uses, parameters),
         overlaps=tuple(map(owner, overlaps_of_logits(uses))),
         odd_ratios=next(odd_ratios(uses), None),
         padding=padding_of(uses, parameters),
         log_variances=log_variances(uses, parameters),
+        turned_signs=tuple(dict.fromkeys(turned_signs(uses, parameters))),
         odd_noise=next(odd_noise(uses, parameters), None),
         ignored=ignored_class(uses),
     )

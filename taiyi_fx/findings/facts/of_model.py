@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from itertools import permutations
 from typing import Any, TypeVar
 
 _Value = TypeVar("_Value")
+_MATRIX = 2
 
 
 def groups_of(
@@ -192,18 +194,45 @@ def owners_of(modules: Mapping[str, Any]) -> dict[int, str]:
 
 
 def frozen_adapters_of(modules: Mapping[str, Any]) -> tuple[str, ...]:
-    """The modules with parameters of LoRA, if none of these are to be trained though others are."""
+    """The modules with parameters of LoRA, if none of these are to be trained though others are.
+
+    They are told by their names, or by being two small matrices whose product has the shape of a
+    weight within the same module.
+    """
     every = {
         f"{name}.{own}": (name, parameter.requires_grad)
         for name, module in modules.items()
         for own, parameter in module._parameters.items()
         if parameter is not None
     }
-    adapters = {path: known for path, known in every.items() if "lora" in path.lower()}
+    factors = {f"{name}.{own}" for name, module in modules.items() for own in _factors(module)}
+    adapters = {
+        path: known for path, known in every.items() if "lora" in path.lower() or path in factors
+    }
     trained = {path for path, (_, is_trained) in every.items() if is_trained}
     if not trained or not trained.isdisjoint(adapters):
         return ()
     return tuple(dict.fromkeys(name for name, _ in adapters.values()))
+
+
+def _factors(module: Any) -> set[str]:
+    """The names of a module's own matrices that are the factors of a change of a weight in it."""
+    own = {name: _matrix(p) for name, p in module._parameters.items() if _matrix(p)}
+    shapes = {_matrix(part._parameters.get("weight")) for part in _parts(module)}
+    shapes |= {shape[::-1] for shape in shapes}
+    return {
+        name
+        for (a, first), (b, second) in permutations(own.items(), 2)
+        if first[1] == second[0] < min(first[0], second[1]) and (first[0], second[1]) in shapes
+        for name in (a, b)
+    }
+
+
+def _matrix(parameter: Any) -> tuple[int, ...]:
+    """The shape of a matrix; empty of others, and of one that has no shape yet."""
+    if parameter is None or hasattr(type(parameter), "cls_to_become"):
+        return ()
+    return tuple(parameter.shape) if len(parameter.shape) == _MATRIX else ()
 
 
 def batch_axes_of(modules: Mapping[str, Any]) -> dict[str, int]:

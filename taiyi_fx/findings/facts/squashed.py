@@ -193,14 +193,14 @@ def _factor_of_cosines(node: Any) -> float | None:
         node = maker_of(node)
     if node is None or name_of(node) not in _PRODUCTS:
         return None
-    for size in map(_size_of, operands_of(node)):
+    for size in map(size_of_unit, operands_of(node)):
         if size is None:
             return None
         product *= size
     return product
 
 
-def _size_of(node: Any) -> float | None:
+def size_of_unit(node: Any) -> float | None:
     """The size, 1 at most, of what is divided by its own norm, and rearranged since; else None."""
     size = 1.0
     while node is not None and (

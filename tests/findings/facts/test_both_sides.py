@@ -6,7 +6,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from taiyi_fx.findings.facts.autograd import Uses
-from taiyi_fx.findings.facts.both_sides import moving_targets, odd_ratios, overlaps_of_logits
+from taiyi_fx.findings.facts.both_sides import (
+    moving_targets,
+    odd_ratios,
+    overlaps_of_logits,
+    pulled_alone,
+)
 
 LAYER = nn.Linear(6, 5)
 X = torch.randn(8, 6)
@@ -93,3 +98,57 @@ def test_ratios_that_are_not_one_are_counted(factor, shares):
 def test_other_smaller_ones_have_no_ratio():
     x = LAYER(X)
     assert [*odd_ratios(Uses.of(torch.min(x.exp(), x.exp().clamp(0, 1)).mean()))] == []
+
+
+ENCODER, PREDICTOR, STRANGER = nn.Linear(6, 4), nn.Linear(4, 4), nn.Linear(6, 4)
+PARTS = {id(ENCODER.weight): "encoder", id(PREDICTOR.weight): "predictor"}
+VIEWS = [torch.randn(16, 6) for _ in range(2)]
+
+
+def of_cosines(target):
+    first, second = (ENCODER(x) for x in VIEWS)
+    both = ((PREDICTOR(first), target(second)), (PREDICTOR(second), target(first)))
+    return -sum(F.cosine_similarity(p, z, dim=1).mean() for p, z in both) / 2
+
+
+def of_unit_vectors():
+    first, second = (F.normalize(ENCODER(x), dim=1) for x in VIEWS)
+    return 2 - 2 * (first * second).sum(1).mean()
+
+
+def of_errors():
+    return F.mse_loss(PREDICTOR(ENCODER(VIEWS[0])), ENCODER(VIEWS[1]))
+
+
+def of_pairs():
+    first, second = (F.normalize(ENCODER(x), dim=1) for x in VIEWS)
+    return F.cross_entropy(first @ second.T / 0.1, torch.arange(16))
+
+
+def with_a_margin():
+    first, second = (ENCODER(x) for x in VIEWS)
+    apart = F.cosine_similarity(first, second.flip(0)).sub(0.5).clamp(min=0).mean()
+    return apart - F.cosine_similarity(first, second).mean()
+
+
+@pytest.mark.parametrize(
+    ("loss", "module"),
+    [
+        (lambda: of_cosines(lambda z: z), "predictor"),
+        (lambda: of_cosines(torch.Tensor.detach), None),
+        (of_unit_vectors, "encoder"),
+        (of_errors, "predictor"),
+        (of_pairs, None),
+        (with_a_margin, None),
+        (lambda: F.mse_loss(ENCODER(VIEWS[0]), STRANGER(VIEWS[0])), None),
+        (lambda: F.mse_loss(ENCODER(VIEWS[0]), 1 + 0.9 * ENCODER(VIEWS[1])), None),
+        (lambda: F.mse_loss(ENCODER(VIEWS[0]), torch.zeros(16, 4)), None),
+        (lambda: of_errors() + F.mse_loss(ENCODER(VIEWS[0]), torch.zeros(16, 4)), None),
+    ],
+    ids=[
+        *("cosines", "a stop-gradient", "unit vectors", "errors", "pairs", "a margin"),
+        *("two models", "a return", "a target", "another term"),
+    ],
+)
+def test_what_is_pulled_together_and_held_apart_by_nothing_is_found(loss, module):
+    assert pulled_alone(Uses.of(loss()), PARTS) == module

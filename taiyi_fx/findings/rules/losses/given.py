@@ -124,6 +124,27 @@ def moving_targets(evidence: Evidence) -> Iterator[Finding]:
             yield MOVING_TARGET.at(loss, 0, text, "a target without a gradient", module=module)
 
 
+PULLED_ALONE = Kind(
+    "pulled_alone",
+    "warning",
+    "Detach one side, as the target of a predictor (a stop-gradient) or what a slow copy returns; "
+    "or add what holds different samples apart: other samples of the batch, a margin, a variance",
+)
+
+
+def pulled_alone(evidence: Evidence) -> Iterator[Finding]:
+    """Losses that pull two outputs together, both of which move, and hold nothing apart."""
+    for loss, graph in evidence.graphs:
+        if graph.pulled_alone is not None:
+            text = (
+                f"{loss.quantity!r} pulls two outputs of the model together, both of them get "
+                "gradients, and nothing holds other samples apart: it is the least where all "
+                "samples have one and the same output"
+            )
+            module = graph.pulled_alone
+            yield PULLED_ALONE.at(loss, 0, text, "a side without a gradient", module=module)
+
+
 _MOSTLY = 0.25
 ODD_RATIOS = Kind(
     "odd_ratios",

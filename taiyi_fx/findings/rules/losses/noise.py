@@ -1,4 +1,4 @@
-"""Noise whose scale a loss takes for something else."""
+"""Logarithms of scales that a loss takes for something else, or with the wrong sign."""
 
 from __future__ import annotations
 
@@ -28,3 +28,26 @@ def odd_noise(evidence: Evidence) -> Iterator[Finding]:
                 f"multiplied by {times}"
             )
             yield ODD_NOISE.at(loss, 0, text, "the deviation", module=noise.module)
+
+
+TURNED_SIGN = Kind(
+    "turned_sign",
+    "warning",
+    "Turn its sign: from the negative likelihood of a flow the log determinant is subtracted, to "
+    "that of a normal distribution half the logarithm of the variance is added, and so is an "
+    "encoder's divergence from the prior",
+)
+
+
+def turned_signs(evidence: Evidence) -> Iterator[Finding]:
+    """Losses that are the least where a factor of what they are computed of is nothing."""
+    for loss, graph in evidence.graphs:
+        if graph.turned_signs:
+            names = graph.turned_signs
+            returned = "what " + (f"{names[0]!r} returns" if names[0] else "the model returns")
+            more = f" (and {len(names) - 1} more)" if names[1:] else ""
+            text = (
+                f"{loss.quantity!r} has {returned}{more} with a sign by which it is the least "
+                "where the exponential of that, a factor of what is squared in it, is nothing"
+            )
+            yield TURNED_SIGN.at(loss, 0, text, "the other sign", module=names[0])

@@ -71,7 +71,8 @@ def drift(evidence: Evidence) -> Iterator[Finding]:
         if grow_up[i]:
             continue
         if abs(moved[i]) >= max(_POWERS, _TIMES * usual):
-            is_meant = 0 < moved[i] < _GROWN and _has_larger_rate(series[i].module, evidence)
+            is_meant = _has_larger_rate(series[i].module, evidence) or _is_head(series[i], evidence)
+            is_meant = is_meant and 0 < moved[i] < _GROWN
             severity = "note" if is_meant else "alert"
             yield _of_series(series[i], float(moved[i]), usual, severity, evidence)
         elif apart[i] and moved[i] <= -_HALF:
@@ -93,6 +94,19 @@ def _has_larger_rate(module: str, evidence: Evidence) -> bool:
     rates = sorted(rate for _, rate in evidence.groups.values())
     own = evidence.groups.get(module)
     return own is not None and _MEANT[0] <= own[1] / max(median(rates), 1e-30) <= _MEANT[1]
+
+
+def _is_head(s: Watched, evidence: Evidence) -> bool:
+    """True for the last weight of the model, or of a part of it, of no rate of its own.
+
+    It makes outputs of the size of what they are to be, as returns of a hundred.
+    """
+    part, _, _ = s.module.partition(".")
+    within = [name for name in evidence.weights if name.partition(".")[0] == part]
+    is_last = within[-1:] == [s.module] and len(within) > 1
+    is_last = is_last or [*evidence.weights][-1:] == [s.module]
+    rates = {rate for _, rate in evidence.groups.values()}
+    return is_last and len(rates) <= 1
 
 
 def _elements(s: Watched, evidence: Evidence) -> float:

@@ -20,9 +20,10 @@ _FADED, _SHRUNK, _MANY = 30.0, 20.0, 32
 FADED_OUTPUT = Kind(
     "faded_output",
     "warning",
-    "What it is given has no part in what it returns any more: look for a term of the loss that "
-    "pulls it to a constant (a divergence from a prior, a decay, two outputs that are only to be "
-    "equal, as without a stop-gradient), and at whether inputs and targets belong together",
+    "What it is given has no part in what it returns any more: look at what comes before it, for "
+    "inputs of a wild scale and activations that are saturated; for a term of the loss that pulls "
+    "it to a constant, as a divergence from a prior, a decay, or two outputs that are only to be "
+    "equal; and at whether inputs and targets belong together",
 )
 
 

@@ -1,10 +1,15 @@
 """Noise of another scale than its loss takes it for."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.findings import LossGraph
+from taiyi_fx.findings.rules.losses.noise import turned_signs
+from tests.findings.given import evidence
 
 
 class Autoencoder(nn.Module):
@@ -39,3 +44,12 @@ def test_noise_times_a_logarithm_is_told_of_the_layer_that_returns_it(scale, wor
     found = [one for one in model.monitor.findings if one.kind == "odd_noise"]
     assert [one.module for one in found] == ["logvar"] * bool(words)
     assert all(words in one.text for one in found)
+
+
+def test_a_logarithm_of_the_wrong_sign_is_told_with_the_layers_that_return_it():
+    graphs = {"loss": LossGraph(turned_signs=("layers.0", "layers.1"))}
+    known = replace(evidence({("", "loss"): 1.0}), loss_graphs=graphs)
+    (found,) = turned_signs(known)
+    assert (found.kind, found.severity, found.module) == ("turned_sign", "warning", "layers.0")
+    assert "what 'layers.0' returns (and 1 more)" in found.text
+    assert [*turned_signs(replace(known, loss_graphs={"loss": LossGraph()}))] == []

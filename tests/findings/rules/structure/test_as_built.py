@@ -107,20 +107,21 @@ def test_a_list_of_anything_is_none():
 class Adapted(nn.Module):
     """A linear layer with a product of two small matrices beside it."""
 
-    def __init__(self):
+    def __init__(self, names=("lora_a", "lora_b"), rank=2):
         super().__init__()
-        self.base = nn.Linear(6, 6)
-        self.lora_a = nn.Parameter(torch.randn(2, 6))
-        self.lora_b = nn.Parameter(torch.zeros(6, 2))
+        self.base, self.names = nn.Linear(6, 6), names
+        self.register_parameter(names[0], nn.Parameter(torch.randn(rank, 6)))
+        self.register_parameter(names[1], nn.Parameter(torch.zeros(6, rank)))
 
     def forward(self, x):
-        return self.base(x) + x @ self.lora_a.T @ self.lora_b.T
+        first, second = (getattr(self, name) for name in self.names)
+        return self.base(x) + x @ first.T @ second.T
 
 
-def frozen_in(trained):
+def frozen_in(trained, **options):
     """The findings on adapters, of a model of which the parameters with these names are trained."""
     torch.manual_seed(0)
-    model = nn.Sequential(Adapted(), nn.ReLU(), Adapted(), nn.Linear(6, 2))
+    model = nn.Sequential(Adapted(**options), nn.ReLU(), Adapted(**options), nn.Linear(6, 2))
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(any(part in name for part in trained))
     wanted = [p for p in model.parameters() if p.requires_grad]
@@ -138,6 +139,12 @@ def test_adapters_that_were_frozen_with_the_model_are_named():
     (found,) = frozen_in(["3."])
     assert (found.severity, found.module) == ("warning", "0")
     assert "'0' and 1 more" in found.text
+
+
+@pytest.mark.parametrize(("rank", "is_told"), [(2, True), (6, False)])
+def test_adapters_are_known_by_their_shapes_too(rank, is_told):
+    assert bool(frozen_in(["3."], names=("A", "B"), rank=rank)) == is_told
+    assert frozen_in(["A", "B"], names=("A", "B"), rank=rank) == []
 
 
 @pytest.mark.parametrize("trained", [["lora", "3."], ["0.lora"], ["base", "3.", "lora"]])
