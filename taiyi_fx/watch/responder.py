@@ -17,7 +17,7 @@ from taiyi_fx.step.tracker import Tracker
 from taiyi_fx.warning import WarnOnce
 from taiyi_fx.watch.actions import WatchOptions
 from taiyi_fx.watch.diagnosis import Diagnosis
-from taiyi_fx.watch.watch import Watch
+from taiyi_fx.watch.watch import Warned, Watch
 from taiyi_fx.writers.protocol import SeriesInfo
 
 
@@ -125,10 +125,10 @@ class Responder:
                 "them knows what is found, and all would have to leave it out",
             )
 
-    def _warned_of(self) -> tuple[str, ...]:
-        """The kinds of findings that were warned of as their numbers came."""
-        is_warned = any(not site.is_overflow for site in self._queue.non_finite)
-        return ("non_finite",) if is_warned else ()
+    def _warned_of(self) -> list[Warned]:
+        """The first NaN or Inf of values, of which a warning came with its numbers."""
+        sites = (site for site in self._queue.non_finite if not site.is_overflow)
+        return [Warned("non_finite", site.module, site.step) for site in sites]
 
     def _report(self, error: Exception) -> None:
         """Warns of an error, once."""

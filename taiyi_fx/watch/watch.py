@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from types import TracebackType
+from typing import NamedTuple
 
 from taiyi_fx.findings import Evidence, Finding
 from taiyi_fx.findings.finding import SEVERITIES, Severity, with_consequences
@@ -17,6 +18,20 @@ from taiyi_fx.watch.pace import Pace
 from taiyi_fx.watch.window import Facts, Window
 
 Find = Callable[[Evidence], Sequence[Finding]]
+
+
+class Warned(NamedTuple):
+    """What was warned of as its numbers came, before any rule looked at it.
+
+    Attributes:
+        kind: The kind of finding that it is, too.
+        module: The module.
+        step: The step.
+    """
+
+    kind: str
+    module: str
+    step: int
 
 
 @dataclass(frozen=True)
@@ -121,7 +136,7 @@ class Watch:
         step: int,
         records: Records,
         find: Find,
-        warned_of: Callable[[], Collection[str]] = tuple,
+        warned_of: Callable[[], Collection[Warned]] = tuple,
         *,
         may_overflow: bool,
     ) -> Reaction:
@@ -133,7 +148,7 @@ class Watch:
             step: The step that was tracked.
             records: All records.
             find: Applies the rules.
-            warned_of: Gives the kinds of findings that the monitor itself has warned of.
+            warned_of: Gives what the monitor itself has warned of.
             may_overflow: True if a scaler skips the step where gradients are not finite.
 
         Raises:
@@ -149,7 +164,7 @@ class Watch:
         return Reaction(_events(new, step), is_odd or bool(new), stops, tuple(new))
 
     def at_end(
-        self, records: Records, find: Find, warned_of: Callable[[], Collection[str]] = tuple
+        self, records: Records, find: Find, warned_of: Callable[[], Collection[Warned]] = tuple
     ) -> Reaction:
         """Looks a last time, if numbers came after the look before; gives what is new.
 
@@ -159,7 +174,7 @@ class Watch:
         Args:
             records: All records.
             find: Applies the rules.
-            warned_of: Gives the kinds of findings that the monitor itself has warned of.
+            warned_of: Gives what the monitor itself has warned of.
 
         Raises:
             Exception: Any that a rule or a user's function raises, if strict.
@@ -225,12 +240,14 @@ class Watch:
         finally:
             self.pace.end(is_waiting=self._news.has_candidates)
 
-    def _report_findings(self, new: Sequence[Finding], warned_of: Collection[str]) -> list[Finding]:
+    def _report_findings(
+        self, new: Sequence[Finding], warned_of: Collection[Warned]
+    ) -> list[Finding]:
         """Warns of all, and sends those on that are severe enough, which it returns."""
         severe = [one for one in new if self._is_severe(one)]
         for one in new:
             self._told.setdefault(one.kind, (self._step or 0, one))
-            if one.kind not in warned_of:
+            if Warned(one.kind, one.module, one.step) not in warned_of:
                 warn(str(one))
         for one in severe:
             self._send(one)

@@ -19,6 +19,8 @@ _SIGMAS = 6.0
 _LEAST = 0.05
 """The least deviation of logarithms: sizes that hardly move at all are no yardstick."""
 _SHOWN = 3
+_OTHERS = ("LearningRate", "LossSpike")
+"""What is set, and moves by no other number, as `raised_rate` says; and what is the loss itself."""
 
 
 class _Move(NamedTuple):
@@ -40,8 +42,8 @@ def moved_first(evidence: Evidence, step: int) -> str:
 def _moves(evidence: Evidence, step: int) -> Iterator[_Move]:
     for one in evidence.series:
         is_count = one.health in ("counts_non_finite", "share_of_trouble")
-        # A rate is set, and moves by no other number: `raised_rate` looks at it.
-        if not one.direction or is_count or one.quantity.startswith("LearningRate"):
+        is_own = one.quantity.startswith(_OTHERS)
+        if not one.direction or is_count or is_own:
             continue
         until = int(np.searchsorted(one.steps, step, side="right"))
         sizes = log10(one.values[max(0, until - 128) : until])

@@ -33,7 +33,8 @@ CHANGED = Kind(
 NOT_CLEARED = Kind(
     "gradients_not_cleared",
     "alert",
-    "Call optimizer.zero_grad() once for each step, before its backward",
+    "Call optimizer.zero_grad() once for each step, before its backward; where two models play "
+    "against each other, each optimizer's own, as the backward of one leaves gradients in both",
 )
 
 NOT_CLEARED_OF_SOME = Kind(
@@ -56,7 +57,7 @@ def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
     summed = [s for s in cosines if _is_summed(s, sizes.get(s.module))]
     is_known = len(cosines) >= _FEW or any(_begins_alone(s, sizes[s.module]) for s in summed)
     if is_known and len(summed) >= _MOST * len(cosines):
-        text = "the gradients of most weights are not those of the last backward alone"
+        text = "the gradients of most weights have those of earlier backwards in them: they add up"
         yield NOT_CLEARED.at(summed[0], 0, text, "a cosine of 1", module="")
         return
     piled = [part for part in _parts(cosines, evidence) if _pile_up(part, sizes)]

@@ -121,12 +121,12 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         is_worse = has_learnt and scores[i] > _CLEAR and loss.values[i] > _WORSE * untrained
         is_odd = is_huge or (is_worse and not is_latest)
         is_wild = lasts or (is_odd and not _is_tail(loss.values, medians, is_spike))
-        is_wild = is_wild and is_seen and not _may_rise(loss, evidence)
+        is_wild = is_wild and is_seen and not may_rise(loss, evidence)
         severity = "warning" if is_wild else "note"
         yield SPIKE.at(loss, i, text, f"near {medians[i]:.3g}", module="", severity=severity)
 
 
-def _may_rise(loss: Watched, evidence: Evidence) -> bool:
+def may_rise(loss: Watched, evidence: Evidence) -> bool:
     """True for the loss of one of several players, and for a part of a larger one."""
     is_player = is_of_player(loss, evidence) or is_of_players(loss, evidence)
     return is_player or _is_part(loss, evidence)

@@ -10,7 +10,7 @@ from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.movers import moved_first
 from taiyi_fx.findings.facts.robust import Numbers, median, spread
 from taiyi_fx.findings.finding import Finding
-from taiyi_fx.findings.rules.losses.loss import SPIKE, guess_of, is_game
+from taiyi_fx.findings.rules.losses.loss import SPIKE, guess_of, is_game, may_rise
 
 _BEFORE, _AFTER = 12, 3
 """Numbers of which all before are far below all after it."""
@@ -45,7 +45,8 @@ def shifts(evidence: Evidence) -> Iterator[Finding]:
             )
             text += moved_first(evidence, step)
             # Targets that another model makes, as in a game, may change on purpose.
-            severity = "warning" if guess > 0 else "note"
+            is_odd = guess > 0 and not may_rise(loss, evidence)
+            severity = "warning" if is_odd else "note"
             others = {"module": "", "severity": severity, "advice": _FROM_THEN}
             yield SPIKE.at(loss, i, text, f"near {before:.3g}", **others)
 

@@ -32,6 +32,8 @@ _PRIOR = (
     "of the two is a mean, and the other a sum; give the divergence a smaller weight, or raise it "
     "from 0 as training goes on"
 )
+_NOTHING = 0.05
+"""Of the logarithm of a variance: that of the prior is 0."""
 _LONG = 100
 """Steps for which it lasts, where it may come back: a code is often used after a while."""
 
@@ -67,7 +69,7 @@ def faded_outputs(evidence: Evidence) -> Iterator[Finding]:
         text += f"; so do those of {names_of(small[1:])}" if small[1:] else ""
         i = since(one.values <= first / _SHRUNK)
         others = {"severity": "note"}
-        prior = _is_prior(small, evidence)
+        prior = _prior_of(evidence)
         begin, start, end = one.steps[0], one.steps[i], one.steps[-1]
         if prior and end - start >= max(_LONG, (end - begin) / 2):
             text += f"; {prior!r} is taken for the logarithm of a variance: what is drawn by it is "
@@ -76,10 +78,11 @@ def faded_outputs(evidence: Evidence) -> Iterator[Finding]:
         yield FADED_OUTPUT.at(one, i, text, f"near {first:.2g}", **others)
 
 
-def _is_prior(small: list[Watched], evidence: Evidence) -> str:
-    """The module of a logarithm of a variance among some; empty if there is none."""
+def _prior_of(evidence: Evidence) -> str:
+    """The module of the logarithm of a variance that has come to 0; empty if there is none."""
     known = {name for _, graph in evidence.graphs for name in graph.log_variances}
-    return next((one.module for one in small if one.module in known), "")
+    sizes = (one for one in evidence.of_quantity("OutputRMS") if one.module in known)
+    return next((one.module for one in sizes if one.values[-1] <= _NOTHING), "")
 
 
 def _is_trained(one: Watched, evidence: Evidence) -> bool:
