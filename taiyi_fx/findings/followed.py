@@ -105,7 +105,7 @@ def _is_of_fading_head(_: Finding, effect: Finding, evidence: Evidence) -> bool:
     if own is None or evidence.decays.get(effect.module, 0.0) > 0:
         return False
     is_last = effect.module == max(evidence.weights, key=lambda name: evidence.modules[name])
-    return is_last and effect.value < own.values[0]
+    return is_last and 0 < effect.value < own.values[0]
 
 
 def _is_of_all_after_a_jump(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
@@ -200,6 +200,7 @@ _OF_NO_LEARNING = (
     "zero_output zero_gradient hidden_layers reads_ahead padded_place"
 ).split()
 """Kinds by which a loss may stay where it is: a plateau is a sign of each, and says less."""
+_OF_EPSILON = "vanishing_gradient outlier wild_parameter plateau odd_steps".split()
 _OF_SUMS = "large_steps divergence loss_spike drift odd_steps".split()
 _OF_PULL = "moving_target faded_output plateau rank_collapse drift trivial_loss".split()
 _OF_FADING = (
@@ -252,6 +253,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("drift", {"faded_output": _is_of_all}),
     ("large_steps", {"drift": _is_growth_of_all, "sorted_batches": _is_at_any_time}),
     ("unreachable_targets", {"odd_loss": _is_at_any_time}),
+    ("large_epsilon", dict.fromkeys(_OF_EPSILON, _is_at_any_time)),
     ("vanishing_gradient", {"drift": _is_shrinkage_of_all, "outlier": _is_later}),
     ("ended_rate", {"no_update": _is_of_all, "small_steps": _is_at_any_time}),
     ("moving_target", {"faded_output": _is_at_any_time, "plateau": _is_at_any_time}),

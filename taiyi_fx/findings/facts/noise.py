@@ -58,7 +58,7 @@ def log_variances(uses: Uses, parameters: Mapping[int, str]) -> frozenset[str]:
 
 
 def _log_variances(uses: Uses) -> dict[tuple[int, int], Any]:
-    """What a loss takes for them, by its function's id and the number of its output.
+    """The numbers that a loss takes for them, by their function's id and place among its outputs.
 
     The halves that `chunk` returns have one function.
     """

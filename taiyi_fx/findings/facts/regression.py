@@ -1,4 +1,4 @@
-"""What a constant answer costs where a loss is an error, by the targets that autograd has saved."""
+"""The cost of a constant answer, where a loss is an error of targets that autograd has saved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _IN_CHANNELS = 3
 
 
 class Regression(NamedTuple):
-    """What a loss would be in one batch, if the model returned the mean of the targets.
+    """The loss of one batch, if the model returned the mean of the targets.
 
     Attributes:
         cases: The number of targets of each output.
@@ -53,7 +53,7 @@ class RegressionNotes(NamedTuple):
 
 
 def regression_of(loss: Any) -> RegressionNotes | None:
-    """What a constant would cost, of a loss that is the mean of one error or a multiple of it.
+    """The cost of a constant, of a loss that is the mean of one error or a multiple of it.
 
     None of others, and after a backward, which frees what autograd has saved.
 

@@ -54,7 +54,7 @@ _FAR = 8
 
 
 class Squashed(NamedTuple):
-    """What a loss is given in the place of logits, or of logarithms.
+    """The thing that a loss is given in the place of logits, or of logarithms.
 
     Attributes:
         how: ``"squashed"`` of a loss that squashes what a function has squashed already;
@@ -76,7 +76,7 @@ class Squashed(NamedTuple):
 
 
 def squashed_by(loss: Any) -> Squashed | None:
-    """What a loss is given in the place of logits, by the notes of autograd; else None.
+    """The thing that a loss is given in the place of logits, by autograd's notes; else None.
 
     Args:
         loss: The loss, a tensor; autograd's nodes have no type, hence `Any`.
@@ -101,7 +101,7 @@ def squashed_by(loss: Any) -> Squashed | None:
 
 
 def _of_logits(node: Any) -> Squashed | None:
-    """What is odd in the logits of a cross entropy; None if nothing is."""
+    """The oddity in the logits of a cross entropy; None if there is none."""
     given = _given(node)
     if given in _SQUASHES:
         return Squashed("squashed", _SQUASHES[given])

@@ -224,7 +224,7 @@ def _jump(s: Watched) -> int | None:
     # Another weight altogether is the root of two away, where the steps are of any usual size.
     is_anew = whole >= _ANEW and later[i] >= _ANEW_TIMES * usual
     # Where a training takes off, the steps after the first large one are large, too.
-    is_over = i + 1 < len(later) and later[i + 1] * _gap(s, i + 1) <= whole / _OVER
+    is_over = i + 1 < len(later) and later[i + 1] <= later[i] / _OVER
     return i if (is_jump or is_anew) and is_over else None
 
 
