@@ -21,7 +21,7 @@ Find = Callable[[Evidence], Sequence[Finding]]
 
 
 class Warned(NamedTuple):
-    """What was warned of as its numbers came, before any rule looked at it.
+    """A finding that was warned of as its numbers came, before any rule looked at it.
 
     Attributes:
         kind: The kind of finding that it is, too.

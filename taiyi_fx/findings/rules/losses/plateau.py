@@ -44,7 +44,7 @@ _FAST, _TOO_FAST = 1e-3, 1e-2
 
 
 class _Level(NamedTuple):
-    """What a guess costs, that is made without looking at what the model is given.
+    """The cost of a guess that is made without looking at what the model is given.
 
     Attributes:
         cost: The loss of it.

@@ -18,6 +18,8 @@ _MANY = 100
 """Numbers of a loss within which a model learns to return the mean."""
 _WORSE = 2.0
 """Times the error of the mean in any batch that was looked at, as batches differ."""
+_STEADY = 4.0
+"""Times the least such error of a batch: targets that vary more follow the model, as returns do."""
 _APART = 5.0
 """Times the deviation of the targets, by which outputs vary or targets are off 0."""
 _FALLS = 0.7
@@ -44,11 +46,12 @@ def worse_than_mean(evidence: Evidence) -> Iterator[Finding]:
     """Losses at whose end the mean of the targets, for each sample the same, would cost half."""
     for loss in evidence.losses if evidence.is_from_the_start else ():
         known = evidence.regressions.get(loss.quantity, ())
-        worst = max((one.constant for one in known), default=np.nan)
+        costs = [one.constant for one in known]
+        worst = max(costs, default=np.nan)
         last = median(loss.values[-max(1, len(loss.values) // _PARTS) :])
         if len(loss.values) < _MANY or not last > _WORSE * worst > 0:
             continue
-        if is_of_a_game(loss, evidence):
+        if is_of_a_game(loss, evidence) or worst > _STEADY * min(costs):
             continue
         text = (
             f"{loss.quantity!r} is {last:.3g} in its last {len(loss.values) // _PARTS} numbers "
