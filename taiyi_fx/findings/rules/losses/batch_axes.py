@@ -33,14 +33,14 @@ def batch_axes(evidence: Evidence) -> Iterator[Finding]:
         is_one = np.isclose(counts, np.rint(counts)) & (counts >= _FEW)
         if len(one.values) >= STEPS and is_one.all() and (counts == counts[0]).mean() > 0.5:
             told.add(one.module)
-            why = f"one alone of the {counts[0]:.0f} samples that this layer takes it for"
+            why = f"one of {counts[0]:.0f} samples alone gets a gradient from the loss"
             yield _finding(one, why, "1", evidence)
     for one in evidence.of_quantity("OutputGradSampleSpread"):
         is_same = len(one.values) >= STEPS and bool((one.values < _SAME).all())
         if is_same and one.module not in told and not _is_of_one_sample(one.module, evidence):
             why = (
-                "the mean over all that this layer takes for samples, and by each place in time "
-                "in another way"
+                "all samples get the same gradient from the loss, and each place in time another "
+                "one"
             )
             yield _finding(one, why, "another gradient for each sample", evidence)
 
@@ -65,8 +65,8 @@ def of_sequences(evidence: Evidence) -> str:
 
 def _finding(one: Watched, why: str, expected: str, evidence: Evidence) -> Finding:
     shape, axis = evidence.shape_before(one.module), evidence.batch_axes.get(one.module)
-    text = f"the loss depends on the output of {one.module!r} by {why}"
+    text = f"{one.module!r} may mix up time and samples: by what it takes for the batch, {why}"
     if axis is not None:
-        text += f": it takes axis {axis} for the batch"
+        text += f"; it takes axis {axis} for the batch"
         text += f", of an input of shape {shape}" if shape else ""
     return BATCH_AXIS.at(one, 0, text, expected)

@@ -106,7 +106,7 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
             f"step {step}: {loss.quantity!r} jumps to {loss.values[i]:.3g}, {scores[i]:.3g} robust "
             f"deviations above {medians[i]:.3g}{moved_first(evidence, step)}"
         )
-        text += f"; {times} steps in all are as high" if times > 1 else ""
+        text += f"; {times} steps in all are spikes" if times > 1 else ""
         after = loss.values[i : i + _LASTS]
         # The last batch of an epoch may be a single sample, which may cost more than any guess.
         is_latest = i + 1 == len(loss.values)

@@ -36,10 +36,9 @@ def lost_steps(evidence: Evidence) -> Iterator[Finding]:
     if lost and len(lost) > _MOST * len(shares):
         usual = median([shares[module] for module in lost])
         site = next(s for s in evidence.steps_of_weights if s.module == lost[0])
-        part = f"{usual:.2g}" if usual else "nothing"
         text = (
-            f"the optimizer's steps are {part} of its learning rate times the gradients that "
-            f"backward makes, those of {len(lost)} of {len(shares)} weights"
+            f"the optimizer moves {len(lost)} of {len(shares)} weights by {usual:.2g} times what "
+            "its learning rate and their gradients make, as these were after backward"
         )
         yield LOST_STEPS.at(site, 0, text, "about 1 of it", module="", value=usual)
 
