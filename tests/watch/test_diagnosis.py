@@ -113,3 +113,21 @@ def test_a_source_that_cannot_be_read_is_told_once_and_ends_nothing(monkeypatch)
     strict.monitor.track(0)
     with pytest.raises(RuntimeError, match="no source today"):
         _ = strict.monitor.findings
+
+
+@pytest.mark.parametrize(
+    ("is_late", "remark"), [(True, "log 'my loss' before backward"), (False, "")]
+)
+def test_a_loss_that_is_logged_after_its_backward_is_remarked(is_late, remark):
+    model = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["WeightNorm"]})
+    for _ in range(3):
+        loss = model(torch.ones(4, 2)).square().mean()
+        if is_late:
+            loss.backward()
+        model.monitor.log("my loss", loss)
+        model.monitor.log("loss in numbers", 1.0)
+        if not is_late:
+            loss.backward()
+        model.monitor.track()
+    assert model.monitor.findings.remark.startswith(remark)
+    assert bool(model.monitor.findings.remark) == is_late

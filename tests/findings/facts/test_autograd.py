@@ -3,8 +3,17 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
-from taiyi_fx.findings.facts.autograd import Uses, axis_of, maker_of, makers_of, name_of, shape_of
+from taiyi_fx.findings.facts.autograd import (
+    Uses,
+    axis_of,
+    is_released,
+    maker_of,
+    makers_of,
+    name_of,
+    shape_of,
+)
 from taiyi_fx.passes.probes.eager_taps import EagerTap
 
 X = torch.randn(4, 3, requires_grad=True)
@@ -46,3 +55,15 @@ def test_the_users_of_a_function_are_known_with_the_place_of_the_operand():
 @pytest.mark.parametrize("made", [3.0, torch.ones(2), None])
 def test_what_has_no_graph_has_no_functions(made):
     assert Uses.of(made).nodes == []
+
+
+def test_what_a_backward_has_freed_is_known():
+    x = torch.randn(4, 3, requires_grad=True)
+    loss = nn.functional.mse_loss(x.exp(), torch.zeros(4, 3))
+    assert not is_released(loss)
+    loss.backward(retain_graph=True)
+    assert not is_released(loss)
+    loss.backward()
+    assert is_released(loss)
+    assert not is_released(1.0)
+    assert not is_released(x.sum())  # which saves nothing
