@@ -10,7 +10,7 @@ from taiyi_fx.findings.kind import Kind
 
 BROADCAST = Kind(
     "broadcast",
-    "warning",
+    "alert",
     "Give both operands the same shape: take .squeeze(1) of the one with an axis of one element, "
     "or .unsqueeze(1) of the other",
 )

@@ -18,7 +18,7 @@ _MOST = 0.5
 
 LOST_STEPS = Kind(
     "lost_steps",
-    "warning",
+    "alert",
     "Look at what makes gradients smaller between backward and the optimizer's step: with a "
     "GradScaler, call scaler.unscale_(optimizer) before clip_grad_norm_, which else takes scaled "
     "gradients for huge ones; and look at the bound that they are clipped to",

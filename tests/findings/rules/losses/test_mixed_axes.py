@@ -17,7 +17,7 @@ import taiyi_fx
         ((16,), (16,), []),
     ],
 )
-def test_a_loss_of_all_pairs_of_samples_is_a_warning(shape, target, found):
+def test_a_loss_of_all_pairs_of_samples_is_an_alert(shape, target, found):
     model = nn.Sequential()
     model.add_module("body", nn.Linear(6, 8))
     model.add_module("act", nn.Tanh())
@@ -31,7 +31,7 @@ def test_a_loss_of_all_pairs_of_samples_is_a_warning(shape, target, found):
         watched.monitor.log("loss", loss)
         watched.monitor.track(step)
     every = [one for one in watched.monitor.findings if one.kind == "broadcast"]
-    assert [(one.module, one.severity) for one in every] == [(name, "warning") for name, _ in found]
+    assert [(one.module, one.severity) for one in every] == [(name, "alert") for name, _ in found]
     assert all(
         f"of shape {given}" in one.text for one, (_, given) in zip(every, found, strict=True)
     )

@@ -32,7 +32,7 @@ def sgd(parameters):
 
 def test_gradients_that_are_clipped_before_they_are_unscaled_are_told():
     (found,) = found_in(sgd, unscales=False)
-    assert (found.severity, found.module) == ("warning", "")
+    assert (found.severity, found.module) == ("alert", "")
     assert "the optimizer moves 2 of 2 weights by" in found.text
     assert found.value < 1e-3
 
