@@ -10,6 +10,8 @@ from taiyi_fx.findings.finding import Severity, with_consequences
 QUIET = 100
 """Steps in which of one kind no second finding is reported."""
 
+_LASTS = 64
+
 _Key = tuple[str, str, Severity]
 
 
@@ -29,40 +31,54 @@ class News:
 
     def clear(self) -> None:
         """Forgets all, as for another training."""
-        self._seen: set[_Key] = set()
+        self._seen: dict[_Key, int] = {}
         self._reported: set[_Key] = set()
         self._last: dict[tuple[str, Severity], int] = {}
         self.has_candidates = False
 
-    def of(self, found: Sequence[Finding], step: int, *, is_last: bool = False) -> list[Finding]:
+    def of(
+        self,
+        found: Sequence[Finding],
+        step: int,
+        is_urgent: Callable[[Finding], bool] = lambda one: True,
+        *,
+        is_last: bool = False,
+    ) -> list[Finding]:
         """The new ones of all that were found at a step.
 
-        A finding is reported when it is seen a second time, as few numbers may look like a fault;
-        a NaN or an Inf at once.
+        An urgent one is reported when it is seen a second time, as few numbers may look like a
+        fault; a NaN or an Inf at once. Others have to last: for 64 steps, and as many again as
+        training had taken when they were seen first, as much that looks odd in the beginning mends
+        itself.
 
         Args:
             found: All findings.
             step: The step.
+            is_urgent: Takes a finding to true if it is not to wait.
             is_last: True if none will be seen a second time.
         """
-        new = [one for one in found if self._is_new(one, step, is_last)]
+        new = [one for one in found if self._is_new(one, step, is_urgent(one), is_last)]
         for one in new:
             self._reported.update(map(_key, with_consequences([one])))
             self._last[one.kind, one.severity] = step
-        seen = {_key(one) for one in found}
-        self.has_candidates = not seen <= self._seen | self._reported
+        seen = {key: self._seen.get(key, step) for key in map(_key, found)}
+        self.has_candidates = not seen.keys() <= self._seen.keys() | self._reported
         self._seen = seen
         return new
 
-    def _is_new(self, one: Finding, step: int, is_last: bool) -> bool:
+    def _is_new(self, one: Finding, step: int, is_urgent: bool, is_last: bool) -> bool:
         key = _key(one)
         last = self._last.get((one.kind, one.severity))
         is_quiet = last is not None and step - last < QUIET
         return (
             key not in self._reported
             and not is_quiet
-            and (key in self._seen or self._is_certain(one, step, is_last))
+            and (self._has_lasted(key, step, is_urgent) or self._is_certain(one, step, is_last))
         )
+
+    def _has_lasted(self, key: _Key, step: int, is_urgent: bool) -> bool:
+        since = self._seen.get(key)
+        return since is not None and (is_urgent or step >= 2 * since + _LASTS)
 
     def _is_certain(self, one: Finding, step: int, is_last: bool) -> bool:
         """True for NaN or Inf, but in gradients of the last step: its update may be skipped.

@@ -236,7 +236,7 @@ class Watch:
             now = (self._step or 0) if step is None else step
             self.found = now, found
             told = [one for one in found if one.severity != "note" or self._is_severe(one)]
-            return self._news.of(told, now, is_last=step is None)
+            return self._news.of(told, now, self._is_severe, is_last=step is None)
         finally:
             self.pace.end(is_waiting=self._news.has_candidates)
 

@@ -59,7 +59,7 @@ def test_an_outlier_is_told_once_when_it_was_seen_twice():
 def test_below_the_severity_it_is_warned_of_and_raises_the_cadence_alone():
     told = []
     with pytest.warns(MonitorWarning, match="warning outlier"):
-        found = watched(training([1.0] * 50, OUTLIER), told.append, "stop", severity="alert")
+        found = watched(training([1.0] * 150, OUTLIER), told.append, "stop", severity="alert")
     assert told == []
     ((step, *_),) = events(found)
     assert found[step][0].raises_cadence

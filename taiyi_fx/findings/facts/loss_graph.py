@@ -57,6 +57,8 @@ from taiyi_fx.findings.facts.ways import first_place, last_place, reached_by
 
 _SOFTMAXES = ("Softmax", "LogSoftmax")
 _LAYERS = ("Addmm", "Mm", "Convolution")
+_CHOOSING = ("Topk", "Gather", "Sort", "Kthvalue")
+"""Functions that may choose one of several on purpose, of which a softmax makes a 1."""
 _COMBINING = ("Sub", "Mul", "Add", "Div")
 _LOSSES = ("MseLoss", "L1Loss", "SmoothL1Loss", "HuberLoss")
 """Functions of torch that expand what they are given before they compare it."""
@@ -338,7 +340,7 @@ def _is_odd(uses: Uses, node: Any) -> bool:
     if maker is None or name_of(maker) == _LEAF:
         return False
     if shape[axis] == 1:
-        return name_of(maker) in _LAYERS and max(shape) > 1
+        return name_of(maker) in (*_LAYERS, *_CHOOSING) and max(shape) > 1
     if axis != 0 or len(shape) < 2 or shape[0] == shape[1] or shape[0] < _FEW:
         return False
     if _is_of_pairs(maker) or (name_of(node) == "LogSoftmax" and name_of(maker) != "Addmm"):

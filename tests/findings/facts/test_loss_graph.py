@@ -54,6 +54,7 @@ SOFTMAX_OVER_SAMPLES = {
     "tokens": lambda: (many(SEQUENCES.flatten(0, 1)).softmax(0) ** 2).view(N, T, K).mean(),
 }
 SOFTMAX_OF_ONE = {
+    "the one best": lambda: many(X).topk(1).values.softmax(-1).mean(),
     "one logit": lambda: F.nll_loss(one(X).softmax(1).log(), torch.zeros(N).long()),
     "one class": lambda: F.cross_entropy(one(X), torch.zeros(N).long()),
     "pooling": lambda: pooled(-1, 1).square().mean(),
@@ -83,7 +84,6 @@ SOUND = {
     "mixing weights": lambda: (ALPHA.softmax(0) * many(X)).mean(),
     "weights of samples": lambda: (one(X).softmax(0) * torch.rand(N, 1)).sum(),
     "balance": lambda: (many(X).softmax(0).mean(0) ** 2).sum(),
-    "one of one": lambda: many(X).topk(1).values.softmax(-1).mean(),
     "regression": lambda: F.mse_loss(one(X).squeeze(1), Y),
     "regression by hand": lambda: ((one(X) - Y.unsqueeze(1)) ** 2).mean(),
     "pairs": lambda: (one(X).squeeze(1)[:, None] - one(X).squeeze(1)[None]).abs().mean(),

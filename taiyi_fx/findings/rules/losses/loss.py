@@ -121,7 +121,8 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         is_worse = has_learnt and scores[i] > _CLEAR and loss.values[i] > _WORSE * untrained
         is_odd = is_huge or (is_worse and not is_latest)
         is_wild = lasts or (is_odd and not _is_tail(loss.values, medians, is_spike))
-        is_wild = is_wild and is_seen and not may_rise(loss, evidence)
+        # A loss below 0 has no level of its own: weights that are learnt may make it any number.
+        is_wild = is_wild and is_seen and medians[i] > 0 and not may_rise(loss, evidence)
         severity = "warning" if is_wild else "note"
         yield SPIKE.at(loss, i, text, f"near {medians[i]:.3g}", module="", severity=severity)
 

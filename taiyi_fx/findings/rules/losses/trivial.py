@@ -45,7 +45,7 @@ def trivial_losses(evidence: Evidence) -> Iterator[Finding]:
         if classes and graph is not None and graph.is_judged:
             yield from _of_judged(loss, guess)
             continue
-        above = np.flatnonzero(~(loss.values < _NOTHING * guess))
+        above = np.flatnonzero(~(np.abs(loss.values) < _NOTHING * guess))
         if classes < 2 or len(loss.values) < _MANY or loss.values[0] < _UNTRAINED * guess:
             continue
         i = int(above[-1]) + 1

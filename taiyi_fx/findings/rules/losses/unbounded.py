@@ -69,9 +69,9 @@ def unbounded_losses(evidence: Evidence) -> Iterator[Finding]:
             i = int(np.flatnonzero(sizes > bound / _TIMES)[0])
             text = (
                 f"from step {loss.steps[i]} on {loss.quantity!r} falls below zero without end, "
-                f"from {loss.values[0]:.3g} to {loss.values[-1]:.3g}{_what_grows(evidence)}"
+                f"from {loss.values[0]:.3g} to {loss.values.min():.3g}{_what_grows(evidence)}"
             )
-            others = {"module": "", "value": float(loss.values[-1])}
+            others = {"module": "", "value": float(loss.values.min())}
             yield UNBOUNDED_LOSS.at(loss, i, text, "bounded from below", **others)
 
 

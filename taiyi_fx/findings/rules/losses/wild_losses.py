@@ -38,6 +38,8 @@ def wild_starts(evidence: Evidence) -> Iterator[Finding]:
     if not evidence.is_from_the_start or len(sizes) < 2:
         return
     last, before = sizes[-1], max(float(s.values[0]) for s in sizes[:-1])
+    if last.name in evidence.frozen:
+        return  # it was trained before, as what adapters are put into
     first = float(last.values[0])
     if first < max(_SIZE, _TIMES * before):
         return

@@ -13,6 +13,7 @@ from taiyi_fx.findings.facts.robust import Numbers, log10, median, spread
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding, Severity
 from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.rules.losses.loss import is_of_player
 
 _FEW = 3
 _POWERS = 0.6
@@ -73,6 +74,7 @@ def drift(evidence: Evidence) -> Iterator[Finding]:
         if abs(moved[i]) >= max(_POWERS, _TIMES * usual):
             is_meant = _has_larger_rate(series[i].module, evidence) or _is_head(series[i], evidence)
             is_meant = is_meant and 0 < moved[i] < _GROWN
+            is_meant = is_meant or (moved[i] < 0 and _is_clipped(series[i], evidence))
             severity = "note" if is_meant else "alert"
             yield _of_series(series[i], float(moved[i]), usual, severity, evidence)
         elif apart[i] and moved[i] <= -_HALF:
@@ -107,6 +109,16 @@ def _is_head(s: Watched, evidence: Evidence) -> bool:
     is_last = is_last or [*evidence.weights][-1:] == [s.module]
     rates = {rate for _, rate in evidence.groups.values()}
     return is_last and len(rates) <= 1
+
+
+def _is_clipped(s: Watched, evidence: Evidence) -> bool:
+    """True for a player's weight that shrinks at once and stays so, as one that is clipped does.
+
+    Its loss is of what it returns, and of no yes or no: a critic's (arXiv 1701.07875).
+    """
+    is_at_once = bool((s.values[1:] < s.values[0] / 2).all())
+    losses = [one for one in evidence.losses if is_of_player(one, evidence)]
+    return is_at_once and any(not evidence.classes.get(one.quantity) for one in losses)
 
 
 def _elements(s: Watched, evidence: Evidence) -> float:
