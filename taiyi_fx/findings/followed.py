@@ -202,6 +202,7 @@ _OF_NO_LEARNING = (
 """Kinds by which a loss may stay where it is: a plateau is a sign of each, and says less."""
 _OF_EPSILON = "vanishing_gradient outlier wild_parameter plateau odd_steps".split()
 _OF_SUMS = "large_steps divergence loss_spike drift odd_steps".split()
+_OF_SIGN = "unbounded_loss wild_parameter growth divergence loss_spike wild_output".split()
 _OF_PULL = "moving_target faded_output plateau rank_collapse drift trivial_loss".split()
 _OF_FADING = (
     "wild_input growing_values wild_output large_steps batch_axis saturated share_of_trouble "
@@ -258,7 +259,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("ended_rate", {"no_update": _is_of_all, "small_steps": _is_at_any_time}),
     ("moving_target", {"faded_output": _is_at_any_time, "plateau": _is_at_any_time}),
     ("gradients_not_cleared", dict.fromkeys(_OF_SUMS, _is_at_any_time)),
-    ("turned_sign", dict.fromkeys((*_OF_PULL, "unbounded_loss"), _is_at_any_time)),
+    ("turned_sign", dict.fromkeys((*_OF_PULL, *_OF_SIGN), _is_at_any_time)),
     ("pulled_alone", dict.fromkeys(_OF_PULL, _is_at_any_time)),
     ("faded_output", {"plateau": _is_at_any_time}),
     ("large_decay", {"faded_output": _is_of_all_or_it}),

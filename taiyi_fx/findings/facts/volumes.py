@@ -23,7 +23,7 @@ _OF_CHOICES = (
     *("BinaryCrossEntropyWithLogits", "BinaryCrossEntropy", "LogSigmoid"),
 )
 """Losses in which a scale says how sure a choice is, which may be held small on purpose."""
-_SQUARES = ("Pow", "MseLoss")
+_ABOVE_ZERO = ("Pow", "MseLoss", "SmoothL1Loss", "HuberLoss", "NllLoss", "NllLoss2D", "Abs")
 _MOST = 10_000
 
 Place = tuple[int, int]
@@ -43,7 +43,7 @@ def turned_signs(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:
         uses: The functions that made the loss.
         parameters: The module of each parameter, by the parameter's id.
     """
-    if not uses.nodes or any(name_of(node) in _OF_CHOICES for node in uses.nodes):
+    if not uses.nodes:
         return
     terms = _terms_of((uses.nodes[0], 0))
     if not any(sign > 0 and _is_square(node) for node, _, sign in terms):
@@ -53,6 +53,8 @@ def turned_signs(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:
         signs.setdefault((id(node), number), set()).add(sign)
     for node in uses.nodes[::-1]:  # nodes come from the loss back
         if name_of(node) != "Exp" or not _is_factor(uses, node):
+            continue
+        if _makes_choices(uses, node):
             continue
         for term, number, sign in _terms_of(node.next_functions[0]):
             if signs.get((id(term), number)) == {sign}:
@@ -123,11 +125,33 @@ def _is_factor(uses: Uses, node: Any) -> bool:
     return False
 
 
+def _makes_choices(uses: Uses, node: Any) -> bool:
+    """True if what it multiplies comes to be logits, whose scale says how sure a choice is."""
+    left, seen = [node], {id(node)}
+    for one in left:
+        if name_of(one) in _OF_CHOICES:
+            return True
+        new = {id(user): user for user, _ in uses.users[id(one)] if id(user) not in seen}
+        left += new.values()
+        seen |= new.keys()
+    return False
+
+
 def _is_square(node: Any) -> bool:
-    """True for a square, and for what a square is multiplied by, as the inverse of a variance."""
+    """True for what is above 0 as a square or a loss is, and for what such a one is multiplied by.
+
+    As by the inverse of a variance.
+    """
     if name_of(node) != "Mul":
-        return name_of(node) in _SQUARES
+        return name_of(node) in _ABOVE_ZERO
     sides = operands_of(node)
     if None in sides:
         return False
-    return sides[0] is sides[1] or any(name_of(side) in _SQUARES for side in sides)
+    return sides[0] is sides[1] or any(_is_above_zero(side) for side in sides)
+
+
+def _is_above_zero(node: Any) -> bool:
+    """True for a square, a loss, and several of these."""
+    if name_of(node) in ("Stack", "Cat"):
+        return all(other is not None and _is_above_zero(other) for other in operands_of(node))
+    return name_of(node) in _ABOVE_ZERO

@@ -52,6 +52,15 @@ def sharpness():
     return F.cross_entropy(FEATURES * scale.exp(), torch.zeros(32, dtype=torch.long)) + scale
 
 
+def of_tasks(sign):
+    scales = SECOND.bias * 1.0
+    losses = [
+        F.cross_entropy(HEAD(FEATURES), torch.zeros(32, dtype=torch.long)),
+        F.mse_loss(FIRST(X[:, :1]), X),
+    ]
+    return (torch.exp(sign * scales) * torch.stack(losses) + scales).sum()
+
+
 def ratio():
     logp = HEAD(FEATURES)[:, 0]
     return -(torch.exp(logp - logp.detach()) * Y).mean() + 0.5 * F.mse_loss(HEAD(FEATURES)[:, 1], Y)
@@ -71,13 +80,22 @@ def test_a_log_determinant_is_subtracted(options, sign, modules):
         (lambda: autoencoder(1), False),
         (lambda: autoencoder(-1), True),
         (sharpness, False),
+        (lambda: of_tasks(1), True),
+        (lambda: of_tasks(-1), False),
         (ratio, False),
         (lambda: F.mse_loss(HEAD(FEATURES).exp(), X), False),
         (lambda: HEAD(FEATURES).sum(), False),
     ],
     ids=[
         *("a variance", "of the wrong sign", "a divergence", "that is subtracted"),
-        *("a sharpness", "a policy", "an exponential", "a sum"),
+        *(
+            "a sharpness",
+            "weights of tasks that fall",
+            "weights of tasks",
+            "a policy",
+            "an exponential",
+            "a sum",
+        ),
     ],
 )
 def test_other_logarithms(loss, is_odd):

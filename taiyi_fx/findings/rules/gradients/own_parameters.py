@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from taiyi_fx.findings.facts.evidence import Evidence, parameter_of
 from taiyi_fx.findings.facts.lasting import STEPS
@@ -15,6 +15,12 @@ ZEROS = Kind(
     "alert",
     "Each of two factors passes no gradient as long as the other is zero: begin one of them with "
     "random numbers, as LoRA begins A, and leave the other at zero",
+)
+SILENT = Kind(
+    "zero_gradient",
+    "alert",
+    "Look at what they are multiplied by on the way to the output, as a scale of 0: alpha // r of "
+    "two whole numbers is one; at a mask that hides them, and at a detach",
 )
 UNUSED = Kind(
     "detached",
@@ -36,12 +42,36 @@ def own_parameters(evidence: Evidence) -> Iterator[Finding]:
         text = f"{_named(first)} are exactly 0, and so are their gradients"
         text += f", and those of {more} more like it" if more else ""
         yield ZEROS.at(first[0], 0, text, "one of them above 0")
+    yield from _silent(every, pulled, pairs, evidence)
     given = {module for group in evidence.group_settings for module in group.modules}
     unused = [s for s in every if s.module in given and _lacks_gradient(s, evidence)]
     if unused and (pulled or evidence.weight_gradients):
         text = f"no gradient reaches {_named(unused[:1])}, which the optimizer has"
         text += f", nor {len(unused) - 1} more like it" if unused[1:] else ""
         yield UNUSED.at(unused[0], 0, text, "a gradient, as others have")
+
+
+def _silent(
+    every: Sequence[Watched],
+    pulled: Mapping[tuple[str, str], Watched],
+    zeros: Sequence[Sequence[Watched]],
+    evidence: Evidence,
+) -> Iterator[Finding]:
+    """All own parameters of a module, which have gradients of exactly 0 at every step."""
+    told = {s.module for pair in zeros for s in pair}
+    modules = grouped([s for s in every if s.module not in told], lambda s: s.module)
+    silent = [
+        own
+        for own in modules.values()
+        if all(_is_unpulled(pulled.get(_key(s))) for s in own) and own[0].values.any()
+    ]
+    # Where weights have gradients of 0, too, `zero_gradients` says so.
+    weights = evidence.weight_gradients.values()
+    if silent and (not weights or any(s.values.any() for s in weights)):
+        first, more = silent[0], len(silent) - 1
+        text = f"the gradient of {_named(first)} is exactly 0 at every step"
+        text += f", and so are those of {more} more like it" if more else ""
+        yield SILENT.at(first[0], 0, text, "above 0, as of others")
 
 
 def _is_own(s: Watched) -> bool:

@@ -44,10 +44,10 @@ def turned_signs(evidence: Evidence) -> Iterator[Finding]:
     for loss, graph in evidence.graphs:
         if graph.turned_signs:
             names = graph.turned_signs
-            returned = "what " + (f"{names[0]!r} returns" if names[0] else "the model returns")
-            more = f" (and {len(names) - 1} more)" if names[1:] else ""
+            returned = f"what {names[0]!r} returns" if names[0] else "a parameter of the model"
+            more = f", and {len(names) - 1} more like it" if names[1:] else ""
             text = (
-                f"{loss.quantity!r} has {returned}{more} with a sign by which it is the least "
-                "where the exponential of that, a factor of what is squared in it, is nothing"
+                f"{loss.quantity!r} has {returned} as a term, and its exponential as a factor of "
+                f"others{more}, with signs by which both fall without end"
             )
             yield TURNED_SIGN.at(loss, 0, text, "the other sign", module=names[0])

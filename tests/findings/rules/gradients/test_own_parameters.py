@@ -54,3 +54,36 @@ def test_what_no_gradient_reaches_is_a_note(is_given):
         "no gradient reaches the parameter 'token' of '0', which the optimizer has, nor 1 more "
         "like it"
     )
+
+
+class Scaled(nn.Module):
+    """A frozen layer with an adapter whose scale is a quotient of whole numbers."""
+
+    def __init__(self, scale):
+        super().__init__()
+        self.base, self.scale = nn.Linear(6, 6).requires_grad_(False), scale
+        self.lora_a, self.lora_b = (
+            nn.Parameter(torch.randn(2, 6)),
+            nn.Parameter(torch.zeros(6, 2)),
+        )
+
+    def forward(self, x):
+        return self.base(x) + x @ self.lora_a.T @ self.lora_b.T * self.scale
+
+
+@pytest.mark.parametrize("has_head", [True, False])
+@pytest.mark.parametrize(("scale", "is_told"), [(4 // 8, True), (4 / 8, False)])
+def test_parameters_that_are_multiplied_by_zero_are_named(scale, is_told, has_head):
+    torch.manual_seed(0)
+    model = nn.Sequential(Scaled(scale), nn.Tanh(), Scaled(scale), nn.Linear(6, 2))
+    model[3].requires_grad_(has_head)
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], 1e-2)
+    watched = taiyi_fx.instrument(model, optimizer=optimizer)
+    for step in range(12):
+        watched(torch.randn(8, 6)).square().mean().backward()
+        watched.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+    found = [one for one in watched.monitor.findings if one.kind == "zero_gradient"]
+    assert [one.module for one in found] == ["0"] * is_told
+    assert all("'lora_a' and 'lora_b' of '0'" in one.text for one in found)

@@ -51,5 +51,5 @@ def test_a_logarithm_of_the_wrong_sign_is_told_with_the_layers_that_return_it():
     known = replace(evidence({("", "loss"): 1.0}), loss_graphs=graphs)
     (found,) = turned_signs(known)
     assert (found.kind, found.severity, found.module) == ("turned_sign", "warning", "layers.0")
-    assert "what 'layers.0' returns (and 1 more)" in found.text
+    assert "what 'layers.0' returns as a term" in found.text
     assert [*turned_signs(replace(known, loss_graphs={"loss": LossGraph()}))] == []
