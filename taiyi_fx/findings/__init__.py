@@ -20,6 +20,7 @@ from taiyi_fx.findings.facts.of_model import (
     left_out_of,
     owners_of,
     repeated_in,
+    same_masks_in,
     shrinkage_of,
     undecaying_moments_of,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "owners_of",
     "regression_of",
     "repeated_in",
+    "same_masks_in",
     "settings_of",
     "shrinkage_of",
     "slips_of",

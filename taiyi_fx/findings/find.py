@@ -90,6 +90,7 @@ from taiyi_fx.findings.rules.own import own_rules
 from taiyi_fx.findings.rules.structure.as_built import (
     frozen_adapters,
     hidden_layers,
+    same_masks,
     shared_entries,
 )
 from taiyi_fx.findings.rules.structure.batch_norm import stale_statistics
@@ -102,7 +103,7 @@ from taiyi_fx.findings.rules.structure.left_out import missing_norms, missing_re
 from taiyi_fx.findings.rules.structure.modes import evaluation_modes, unfed_norms
 from taiyi_fx.findings.rules.structure.odd_attributes import odd_attributes
 from taiyi_fx.findings.rules.structure.odd_forwards import odd_forwards
-from taiyi_fx.findings.rules.structure.odd_norms import odd_norms
+from taiyi_fx.findings.rules.structure.odd_norms import odd_norms, single_norms
 from taiyi_fx.findings.rules.structure.slips import slips
 from taiyi_fx.findings.rules.structure.untrained import (
     tuned_from_nothing,
@@ -203,6 +204,8 @@ RULES: tuple[Rule, ...] = (
     missing_residuals,
     missing_norms,
     odd_norms,
+    single_norms,
+    same_masks,
     stream_jumps,
     changed_between,
     idle_branches,

@@ -57,12 +57,13 @@ class Finding:
     @property
     def text_with_consequences(self) -> str:
         """The text, and the findings that follow from this one: how many, and the first of them."""
-        more = len(self.consequences)
+        others = [
+            one for one in self.consequences if (one.kind, one.module) != (self.kind, self.module)
+        ]
+        more = len(others)
         if not more:
             return self.text
-        named = [
-            one.kind + (f" of {one.module!r}" if one.module else "") for one in self.consequences
-        ]
+        named = [one.kind + (f" of {one.module!r}" if one.module else "") for one in others]
         first = ", ".join(named[:_NAMED]) + (", ..." if more > _NAMED else "")
         verb = "follow" if more > 1 else "follows"
         return f"{self.text} ({more} more {verb} from it: {first})"

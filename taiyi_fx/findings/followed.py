@@ -182,6 +182,7 @@ _OF_NORM = (
     "attention_collapse attention_logit_growth outlier stream_jump wild_output "
     "growing_values".split()
 )
+_OF_SINGLE = "vanishing_gradient rank_collapse plateau zero_output faded_output".split()
 _OF_GROWTH: Mapping[str, Follows] = dict.fromkeys(
     ("share_of_trouble", "zero_gradient", "zero_output", "saturated"), _is_later_and_behind
 )
@@ -224,6 +225,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("odd_forward", dict.fromkeys(("missing_residual", "missing_norm", "outlier"), _is_of_it)),
     ("no_update", dict.fromkeys(("gradients_not_cleared", "changed_gradient"), _is_of_it)),
     ("large_decay", {"drift": _is_of_all_or_it}),
+    ("odd_setting", dict.fromkeys(("plateau", "small_steps", "odd_steps"), _is_of_all)),
     ("odd_setting", dict.fromkeys(_OF_SETTINGS, _is_of_all_or_it_from_then)),
     (
         "raised_rate",
@@ -238,6 +240,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("loss_spike", {"drift": _is_of_all_after_a_jump}),
     ("trivial_loss", {"attention_collapse": _is_at_any_time}),
     ("growth", {"divergence": _is_of_frozen}),
+    ("odd_norm", dict.fromkeys(_OF_SINGLE, _is_at_any_time)),
     ("odd_norm", dict.fromkeys(_OF_NORM, _is_at_any_time)),
     ("rank_collapse", {"small_steps": _is_of_all_since}),
     ("wild_parameter", {"divergence": _is_from_then, "wild_output": _is_from_then_and_behind}),

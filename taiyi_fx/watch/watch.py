@@ -129,7 +129,7 @@ class Watch:
         left = {one.kind for one in with_consequences(found)}
         gone = [(step, one) for kind, (step, one) in self._told.items() if kind not in left]
         named = ", ".join(f"{one.severity} {one.kind} (step {step})" for step, one in gone)
-        return f"told before, and not found in all numbers together: {named}" if named else ""
+        return f"withdrawn, as later numbers speak against it: {named}" if named else ""
 
     def after(
         self,

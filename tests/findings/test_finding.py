@@ -23,10 +23,12 @@ def test_its_text_is_what_was_seen_and_what_to_do():
 
 
 def test_what_follows_from_it_is_counted_and_named():
-    two = finding(consequences=(finding(), finding(kind="plateau", module="")))
-    assert "(2 more follow from it: outlier of 'fc', plateau)" in str(two)
-    many = str(finding(consequences=(finding(),) * 5))
-    assert many.count("outlier of 'fc'") == 3
+    other = finding(module="head")
+    two = finding(consequences=(other, finding(kind="plateau", module="")))
+    assert "(2 more follow from it: outlier of 'head', plateau)" in str(two)
+    assert "more follow" not in str(finding(consequences=(finding(),))), "one that is itself"
+    many = str(finding(consequences=(other,) * 5))
+    assert many.count("outlier of 'head'") == 3
     assert "(5 more follow from it: " in many
     assert ", ...)" in many
     assert "consequences" not in repr(finding())

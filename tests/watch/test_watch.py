@@ -214,7 +214,7 @@ def test_what_was_told_and_is_not_found_any_more_is_remembered_until_it_is_clear
     watch = Watch(describe, WatchOptions([], "warning"))
     with pytest.warns(MonitorWarning, match="layer.4"):
         watched(training([1.0] * 100, OUTLIER), watch=watch)
-    assert watch.gone([]).endswith("not found in all numbers together: warning outlier (step 11)")
+    assert watch.gone([]).endswith("speak against it: warning outlier (step 11)")
     assert watch.gone([finding("outlier", module="layer.2")]) == ""
     inner = finding("drift", consequences=(finding("outlier", module="layer.4"),))
     assert watch.gone([inner]) == ""

@@ -83,6 +83,8 @@ class Evidence:
             learning rate; of modules in one group alone.
         hooks: The names of the forward hooks of each module that has any.
         repeated: The number of entries of each list of modules that are one module with parameters.
+        same_masks: The number of modules of one class whose masks of features are the same, by the
+            first of them.
         decays: The weight decay of the optimizer's group that each module's parameters are in.
         left_out: The modules with parameters that want a gradient and that no optimizer has; empty
             where none is known.
@@ -127,6 +129,7 @@ class Evidence:
     groups: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     hooks: Mapping[str, Sequence[str]] = field(default_factory=dict)
     repeated: Mapping[str, int] = field(default_factory=dict)
+    same_masks: Mapping[str, int] = field(default_factory=dict)
     decays: Mapping[str, float] = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
     strangers: int = 0

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 _Value = TypeVar("_Value")
 _MATRIX = 2
+_COUPLINGS, _SMALL = 3, 4096
+"""Modules of one class with a mask, and entries of one that is looked at."""
 
 
 def groups_of(
@@ -282,6 +284,32 @@ def repeated_in(modules: Mapping[str, Any]) -> dict[str, int]:
         if counts and max(counts.values()) > 1:
             found[name] = max(counts.values())
     return found
+
+
+def same_masks_in(modules: Mapping[str, Any]) -> dict[str, int]:
+    """The number of modules of one class whose own mask of features is the same, by the first.
+
+    Of masks of 0 and 1 along one axis, as the couplings of a flow have, which are to take turns.
+    """
+    masks: dict[type, list[tuple[str, tuple[float, ...]]]] = {}
+    for name, module in modules.items():
+        for own, buffer in module._buffers.items():
+            if "mask" in own and (entries := _of_zeros_and_ones(buffer)):
+                masks.setdefault(type(module), []).append((name, entries))
+    return {
+        every[0][0]: len(every)
+        for every in masks.values()
+        if len(every) >= _COUPLINGS and len({entries for _, entries in every}) == 1
+    }
+
+
+def _of_zeros_and_ones(buffer: Any) -> tuple[float, ...]:
+    """The entries of a small mask along one axis that has both; empty of others."""
+    is_small = buffer is not None and 1 < buffer.numel() <= _SMALL and buffer.device.type == "cpu"
+    if not is_small or max(buffer.shape) != buffer.numel():
+        return ()
+    entries = tuple(map(float, buffer.flatten().tolist()))
+    return entries if set(entries) == {0.0, 1.0} else ()
 
 
 # As torch holds them: a class may have a `parameters` of its own, and none of its code is run.

@@ -20,6 +20,7 @@ class GroupSettings(NamedTuple):
             steps are as long as it guesses by the several backwards of its closure, and which ends
             by itself; empty for others.
         dampening: The share of each gradient that momentum leaves out, of SGD; 0 of others.
+        epsilon: What Adam's rule adds to the root of the second moment; 0 of others.
         second: The second of ``betas``, by which squares of gradients are averaged; 0 of others.
     """
 
@@ -29,6 +30,7 @@ class GroupSettings(NamedTuple):
     rule: str = ""
     dampening: float = 0.0
     second: float = 0.0
+    epsilon: float = 0.0
 
     @property
     def most_rates(self) -> float:
@@ -70,8 +72,9 @@ def _settings(
     second = betas[1] if isinstance(betas, (tuple, list)) and len(betas) > 1 else None
     numbers = (_number(of) for of in (first, group.get("dampening"), second))
     momentum, dampening, second = numbers
-    is_uphill = bool(group.get("maximize"))
-    return GroupSettings(tuple(names), momentum, is_uphill, _rule(optimizer), dampening, second)
+    is_uphill, rule = bool(group.get("maximize")), _rule(optimizer)
+    epsilon = _number(group.get("eps")) if rule == "adam" else 0.0
+    return GroupSettings(tuple(names), momentum, is_uphill, rule, dampening, second, epsilon)
 
 
 def _number(setting: Any) -> float:

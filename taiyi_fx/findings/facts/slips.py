@@ -9,7 +9,7 @@ import functools
 import inspect
 import textwrap
 import types
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 _RETURNING = frozenset(
@@ -32,7 +32,7 @@ _HOMES = frozenset({"F", "torch", "functional"})
 """Names by which ``torch.nn.functional`` and torch are called."""
 
 
-Kind = Literal["thrown", "dropout", "places", "nothing"]
+Kind = Literal["thrown", "dropout", "places", "nothing", "torn"]
 
 
 class Slip(NamedTuple):
@@ -44,7 +44,8 @@ class Slip(NamedTuple):
         kind: ``"thrown"`` where what a function returns is thrown away; ``"dropout"`` for one that
             is not told whether the model trains; ``"places"`` for as many entries of a table of
             places, of shape ``(places, 1, features)``, as the first axis of something has;
-            ``"nothing"`` where a tensor of zeros is added that is no parameter and no buffer.
+            ``"nothing"`` where a tensor of zeros is added that is no parameter and no buffer;
+            ``"torn"`` for a view of a tensor by its own sizes in another order.
     """
 
     code: str
@@ -118,11 +119,66 @@ def _of_function(function: types.FunctionType, own: _Own) -> Iterator[Slip]:
         return  # typed in by hand, or made by code: there is no source to read
     file = function.__code__.co_filename.replace("\\", "/").rpartition("/")[2]
     asked = {id(inner) for node in ast.walk(tree) if _asks(node) for inner in ast.walk(node)}
+    torn = {id(node) for node in _torn_views(tree)}
     for node in ast.walk(tree):
-        kind = _kind_of(node, own)
+        kind = "torn" if id(node) in torn else _kind_of(node, own)
         if kind and not (kind == "dropout" and id(node) in asked):
             line = getattr(node, "lineno", 1)
             yield Slip(_short(ast.unparse(node)), f"{file}:{first + line - 1}", kind)
+
+
+def _torn_views(tree: ast.AST) -> Iterator[ast.Call]:
+    """Calls as ``x.view(b, a, c)`` behind ``a, b, c = x.shape``, if x is the same still."""
+    sets = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    unpacked = [(node, *known) for node in sets if (known := _sizes_unpacked(node))]
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    for view in (call for call in calls if _is_view(call)):
+        of = getattr(view.func, "value", None)
+        for node, tensor, sizes in unpacked:
+            is_of_it = isinstance(of, ast.Name) and of.id == tensor
+            is_torn = is_of_it and _is_swapped(sizes, _names(view.args))
+            if is_torn and not _assigns(tree, tensor, range(node.lineno, view.lineno)):
+                yield view
+
+
+def _sizes_unpacked(node: ast.Assign) -> tuple[str, list[str]] | None:
+    """The tensor and the names of ``a, b, c = x.shape`` or ``= x.size()``; None of others."""
+    if not isinstance(node.targets[0], ast.Tuple):
+        return None
+    value = node.value
+    if isinstance(value, ast.Call) and not value.args:
+        value = value.func
+    if not isinstance(value, ast.Attribute) or value.attr not in ("shape", "size"):
+        return None
+    names = _names(node.targets[0].elts)
+    return (value.value.id, names) if isinstance(value.value, ast.Name) and names else None
+
+
+def _is_view(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr in ("view", "reshape")
+
+
+def _names(nodes: Sequence[ast.expr]) -> list[str]:
+    """The names of variables; none if anything else is among them."""
+    if len(nodes) == 1 and isinstance(nodes[0], (ast.Tuple, ast.List)):
+        nodes = nodes[0].elts
+    names = [node.id for node in nodes if isinstance(node, ast.Name)]
+    return names if len(names) == len(nodes) else []
+
+
+def _is_swapped(sizes: Sequence[str], asked: Sequence[str]) -> bool:
+    """True for the same sizes in another order, none of which is there twice."""
+    is_same = sorted(sizes) == sorted(asked) and len({*sizes}) == len(sizes) > 1
+    return is_same and [*sizes] != [*asked] and "_" not in sizes
+
+
+def _assigns(tree: ast.AST, name: str, lines: range) -> bool:
+    """True if a variable is given another value in some lines, but for the first."""
+    stores = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name)
+    return any(
+        isinstance(node.ctx, ast.Store) and node.lineno in lines and node.lineno != lines.start
+        for node in stores
+    )
 
 
 def _short(code: str) -> str:

@@ -17,8 +17,8 @@ def test_groups_have_their_modules_their_momentum_and_their_direction():
     found = group_settings_of(dict(model.named_modules()), [sgd, torch.optim.AdamW(groups)])
     assert found == (
         GroupSettings(("a",), 0.8, False, "sgd"),
-        GroupSettings(("b",), 0.9, False, "adam", second=0.999),
-        GroupSettings(("c",), 0.5, True, "adam", second=0.9),
+        GroupSettings(("b",), 0.9, False, "adam", second=0.999, epsilon=1e-8),
+        GroupSettings(("c",), 0.5, True, "adam", second=0.9, epsilon=1e-8),
     )
 
 

@@ -136,3 +136,51 @@ def test_of_a_decorated_forward_the_own_source_is_read_and_long_code_is_cut():
     assert slip.code.endswith("self.pos.abs().mean(), 0.0)")
     assert len(slip.code) == 60
     assert slip.place == f"test_slips.py:{Wrapped.forward.__wrapped__.__code__.co_firstlineno + 2}"
+
+
+class Turned(nn.Module):
+    def __init__(self, is_torn):
+        super().__init__()
+        self.is_torn, self.lstm = is_torn, nn.LSTM(3, 4)
+
+
+class Torn(Turned):
+    def forward(self, x):
+        n, t, c = x.shape
+        return self.lstm(x.view(t, n, c))[0]
+
+
+class TornBySize(Turned):
+    def forward(self, x):
+        n, t, c = x.size()
+        return self.lstm(x.reshape((t, n, c)))[0]
+
+
+class Transposed(Turned):
+    def forward(self, x):
+        n, t, c = x.shape
+        x = x.transpose(0, 1)
+        x = x.reshape(t, n, c)
+        return self.lstm(x.transpose(0, 1).reshape(n, t, c))[0].view(n, t, -1)
+
+
+class Joined(Turned):
+    def forward(self, x):
+        n, _, c = x.shape
+        h, w = x.shape[:2]
+        return self.lstm(x.view(n * c, -1, 3))[0].view(w, h, -1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (Torn, "x.view(t, n, c)"),
+        (TornBySize, "x.reshape((t, n, c))"),
+        (Transposed, ""),
+        (Joined, ""),
+    ],
+)
+def test_a_view_by_its_own_sizes_in_another_order_is_found(kind, code):
+    known = slips_of({"a": kind(is_torn=True)})
+    found = [(slip.code, slip.kind) for every in known.values() for slip in every]
+    assert found == ([(code, "torn")] if code else [])

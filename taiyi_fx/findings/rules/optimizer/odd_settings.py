@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from taiyi_fx.findings.blocks import common_block
 from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.of_optimizer import GroupSettings
+from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
 _LONG = 0.999
 """The momentum by which a step goes by a thousand gradients: 0.9 to 0.99 are usual."""
+_LEAST = 1e-6
+"""The least eps that is no usual one."""
+_DAMPED, _SLOW = 30.0, 1e-4
+"""Times the gradients, and the size of steps beside the weights, of an eps that stops learning."""
 _MOST = 0.5
 """The share of the modules of which it is the model's."""
 
@@ -23,6 +31,10 @@ ODD_SETTING = Kind(
 )
 _DAMPENING = (
     "Leave dampening at 0: each step adds 1 - dampening times the gradient to what momentum keeps"
+)
+_EPSILON = (
+    "Leave eps at 1e-8: it is there to avoid a division by zero. A larger one makes steps smaller, "
+    "and wants a learning rate that is as much larger"
 )
 NEGATIVE_RATE = Kind(
     "odd_setting",
@@ -61,9 +73,34 @@ def _of_groups(site: Watched, evidence: Evidence) -> Iterator[Finding]:
             )
             others = {"severity": "alert", "value": group.dampening, "advice": _DAMPENING}
             yield ODD_SETTING.at(site, 0, text, "dampening=0", module=name, **others)
+        elif (times := _epsilon_over_gradients(group, evidence)) >= _DAMPED:
+            text = (
+                f"{subject} has an eps of {group.epsilon:.3g}, {times:.3g} times the size of its "
+                "gradients: it divides steps by that, and not by the size of the gradients"
+            )
+            others = {"value": group.epsilon, "advice": _EPSILON}
+            yield ODD_SETTING.at(site, 0, text, "eps=1e-8", module=name, **others)
         elif group.maximizes and not all(other.maximizes for other in groups):
             text = f"{subject} maximizes the loss, and other groups minimize it"
             yield ODD_SETTING.at(site, 0, text, "maximize=False", module=name, value=1.0)
+
+
+def _epsilon_over_gradients(group: GroupSettings, evidence: Evidence) -> float:
+    """Times the gradients of half of its weights and more that Adam's epsilon is; 0 if unknown.
+
+    Of weights that hardly move alone: some recipes have a large one on purpose, and a rate for it.
+    """
+    own = {*group.modules} - evidence.beginning_at_zero
+    moves = [median(s.last_half) for s in evidence.steps_of_weights if s.name in own]
+    if group.epsilon < _LEAST or not moves or not median(moves) < _SLOW:
+        return 0.0
+    sizes = [
+        median(s.values) / np.sqrt(count)
+        for s in evidence.weight_gradients.values()
+        if s.name in own and (count := evidence.count_of(s)) and np.isfinite(s.values).all()
+    ]
+    usual = median(sizes)
+    return group.epsilon / usual if usual > 0 else 0.0
 
 
 def _negative_rates(evidence: Evidence) -> Iterator[Finding]:

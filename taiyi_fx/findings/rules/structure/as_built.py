@@ -75,3 +75,22 @@ def shared_entries(evidence: Evidence) -> Iterator[Finding]:
         if name.rpartition(".")[2].lower().endswith(_DIFFERENT):
             others["severity"] = "warning"
         yield SHARED_ENTRIES.at(first, 0, text, "1", **others)
+
+
+SAME_MASK = Kind(
+    "same_mask",
+    "warning",
+    "Turn the mask round in every other one, 1 - mask: what no module changes stays as it is given",
+)
+
+
+def same_masks(evidence: Evidence) -> Iterator[Finding]:
+    """Masks of couplings that all leave the same features as they are."""
+    first = next(iter(evidence.series), None)
+    for name, count in evidence.same_masks.items() if first is not None else ():
+        kind = evidence.attributes[name].kind.rpartition(".")[2]
+        text = (
+            f"all {count} modules of class {kind} have the same mask of 0 and 1, {name!r} the first"
+        )
+        others = {"module": name, "quantity": "", "value": float(count)}
+        yield SAME_MASK.at(first, 0, text, "masks that take turns", **others)

@@ -75,3 +75,30 @@ def _sizes(evidence: Evidence) -> Iterator[_Sizes]:
 
 def _is_near(a: float, b: float) -> bool:
     return 1 / _NEAR < a / b < _NEAR
+
+
+SINGLE = Kind(
+    "odd_norm",
+    "alert",
+    "Normalise over several numbers: fewer groups than channels where maps are of one place, or a "
+    "LayerNorm over the features; or leave the norm out behind a pooling",
+)
+
+
+def single_norms(evidence: Evidence) -> Iterator[Finding]:
+    """Norms of groups of one number, each of which comes to be 0 before gain and bias."""
+    for name, own in evidence.attributes.items():
+        if not own.kind.startswith(_OF_TORCH) or not own.kind.endswith("GroupNorm"):
+            continue
+        groups, channels = (own.numbers.get(f"num_{of}") for of in ("groups", "channels"))
+        sizes = evidence.shape_before(name).split("\N{MULTIPLICATION SIGN}")
+        is_known = isinstance(groups, int) and groups == channels and len(sizes) > 1
+        if not is_known or not all(n == "1" for n in sizes[2:]):
+            continue
+        site = next((s for s in evidence.series if s.name == name), None)
+        if site is not None:
+            text = (
+                f"{name!r} normalises each number by itself, {groups} groups of one channel of one "
+                "place: it returns its bias, whatever it is given"
+            )
+            yield SINGLE.at(site, 0, text, "groups of several numbers", module=name)

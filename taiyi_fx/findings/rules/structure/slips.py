@@ -34,7 +34,14 @@ ADDS_NOTHING = Kind(
     "Make it an nn.Parameter, if it is to be learnt, or register_buffer it and fill it: a plain "
     "tensor is not trained, not saved, and not moved with the model",
 )
+TORN = Kind(
+    "torn_view",
+    "warning",
+    "A view keeps the order of the numbers, so that samples, tokens or heads are mixed: take "
+    "x.transpose(0, 1) or permute to exchange axes",
+)
 _SEEN = {
+    "torn": "views a tensor by its own sizes in another order, which mixes the numbers of its axes",
     "nothing": "adds a tensor of zeros that is neither a parameter nor a buffer",
     "thrown": "throws away what it returns",
     "dropout": "drops out in evaluation, too, as it is not told whether the model trains",
@@ -53,6 +60,7 @@ def slips(evidence: Evidence) -> Iterator[Finding]:
         "thrown": DROPPED_RESULT,
         "dropout": ALWAYS_DROPPING,
         "places": BATCH_AS_PLACES,
+        "torn": TORN,
     }
     for kind, made in kinds.items():
         known = [(name, slip) for name, slip in every if slip.kind == kind]

@@ -64,3 +64,21 @@ def test_a_rate_that_falls_below_zero_is_an_alert_from_then_on():
     (found,) = odd_settings(evidence({("", "LearningRate"): falls}))
     assert (found.severity, found.step, found.module) == ("alert", 31, "")
     assert [*odd_settings(evidence({("", "LearningRate"): np.maximum(falls, 0)}))] == []
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "step", "is_told"),
+    [(0.1, 1e-5, True), (1e-8, 1e-5, False), (0.1, 1e-3, False), (1e-3, 1e-5, False)],
+    ids=["large", "usual", "with a rate for it", "not beside the gradients"],
+)
+def test_an_epsilon_beyond_the_gradients_is_told_where_steps_are_next_to_nothing(
+    epsilon, step, is_told
+):
+    numbers = {}
+    for name in ("a", "b", "c"):
+        numbers |= {(name, "WeightNorm"): 1.0, (name, "ParameterRMS.weight"): 0.1}
+        numbers |= {(name, "WeightGradNorm"): 1e-3, (name, "UpdateRatio.weight"): step}
+    group = GroupSettings(("a", "b", "c"), 0.9, False, "adam", 0.0, 0.999, epsilon)
+    found = [*odd_settings(replace(evidence(numbers), group_settings=(group,)))]
+    assert [one.kind for one in found] == ["odd_setting"] * is_told
+    assert all("an eps of 0.1, 1e+03 times the size of its gradients" in one.text for one in found)

@@ -170,3 +170,38 @@ def test_a_model_of_one_block_several_times_is_told_after_what_is_urgent():
     found = watched.monitor.findings[-1]
     assert (found.kind, found.value) == ("shared_entries", 3.0)
     assert found.text.startswith("3 entries of the model are one module")
+
+
+class Coupling(nn.Module):
+    def __init__(self, mask):
+        super().__init__()
+        self.register_buffer("mask", mask)
+        self.net = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return x * self.mask + (1 - self.mask) * (x + self.net(x * self.mask))
+
+
+HALF = torch.tensor([0.0, 1.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("masks", "is_told"),
+    [
+        ([HALF] * 4, True),
+        ([HALF.bool().double()[None]] * 3, True),
+        ([HALF, 1 - HALF] * 2, False),
+        ([HALF] * 2, False),
+        ([torch.ones(4)] * 4, False),
+        ([torch.eye(4)] * 4, False),
+    ],
+    ids=["alike", "of a batch", "in turns", "two", "all", "of pairs"],
+)
+def test_couplings_whose_masks_are_all_alike_are_told(masks, is_told):
+    model = nn.Sequential(*map(Coupling, (mask.float() for mask in masks)))
+    watched = taiyi_fx.instrument(model, {"*": ["OutputRMS"]})
+    watched(torch.randn(4, 4)).sum().backward()
+    watched.monitor.track()
+    found = [one for one in watched.monitor.findings if one.kind == "same_mask"]
+    assert [one.module for one in found] == ["0"] * is_told
+    assert all(f"all {len(masks)} modules of class Coupling" in one.text for one in found)

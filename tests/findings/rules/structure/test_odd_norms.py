@@ -57,3 +57,17 @@ def test_norms_that_do_not_divide_are_named():
 @pytest.mark.parametrize(("kind", "power"), [(MyLayerNorm, 0.5), (Scale, 1.0)])
 def test_norms_that_normalise_and_what_is_none_by_its_name_are_none(kind, power):
     assert found_in(kind, power) == []
+
+
+@pytest.mark.parametrize(
+    ("groups", "size", "is_told"), [(8, 1, True), (4, 1, False), (8, 2, False)]
+)
+def test_groups_of_one_number_are_told(groups, size, is_told):
+    model = nn.Sequential(
+        nn.Conv2d(1, 8, 3, padding=1), nn.AdaptiveAvgPool2d(size), nn.GroupNorm(groups, 8)
+    )
+    watched = taiyi_fx.instrument(model, {"*": ["OutputRMS"]})
+    watched(torch.randn(4, 1, 6, 6)).sum().backward()
+    watched.monitor.track()
+    found = [one for one in watched.monitor.findings if one.kind == "odd_norm"]
+    assert [(one.module, one.severity) for one in found] == [("2", "alert")] * is_told
