@@ -305,8 +305,9 @@ def same_masks_in(modules: Mapping[str, Any]) -> dict[str, int]:
 
 def _of_zeros_and_ones(buffer: Any) -> tuple[float, ...]:
     """The entries of a small mask along one axis that has both; empty of others."""
-    is_small = buffer is not None and 1 < buffer.numel() <= _SMALL and buffer.device.type == "cpu"
-    if not is_small or max(buffer.shape) != buffer.numel():
+    if buffer is None or buffer.device.type != "cpu" or not 1 < buffer.numel() <= _SMALL:
+        return ()
+    if max(buffer.shape) != buffer.numel():
         return ()
     entries = tuple(map(float, buffer.flatten().tolist()))
     return entries if set(entries) == {0.0, 1.0} else ()

@@ -87,7 +87,9 @@ SAME_MASK = Kind(
 def same_masks(evidence: Evidence) -> Iterator[Finding]:
     """Masks of couplings that all leave the same features as they are."""
     first = next(iter(evidence.series), None)
-    for name, count in evidence.same_masks.items() if first is not None else ():
+    if first is None:
+        return
+    for name, count in evidence.same_masks.items():
         kind = evidence.attributes[name].kind.rpartition(".")[2]
         text = (
             f"all {count} modules of class {kind} have the same mask of 0 and 1, {name!r} the first"
