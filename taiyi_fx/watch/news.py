@@ -10,7 +10,9 @@ from taiyi_fx.findings.finding import Severity, with_consequences
 QUIET = 100
 """Steps in which of one kind no second finding is reported."""
 
-_LASTS = 64
+_LASTS, _MOST = 64, 128
+_SPIKES = ("loss_spike", "input_spike")
+"""Kinds of what is over as soon as it is there."""
 
 _Key = tuple[str, str, Severity]
 
@@ -46,10 +48,10 @@ class News:
     ) -> list[Finding]:
         """The new ones of all that were found at a step.
 
-        An urgent one is reported when it is seen a second time, as few numbers may look like a
-        fault; a NaN or an Inf at once. Others have to last: for 64 steps, and as many again as
-        training had taken when they were seen first, as much that looks odd in the beginning mends
-        itself.
+        An urgent one, and a spike, is reported when it is seen a second time, as few numbers may
+        look like a fault; a NaN or an Inf at once. Others have to last: for 64 steps, and as many
+        again as training had taken when they were seen first, 128 at most, as much that looks odd
+        in the beginning mends itself.
 
         Args:
             found: All findings.
@@ -77,8 +79,10 @@ class News:
         )
 
     def _has_lasted(self, key: _Key, step: int, is_urgent: bool) -> bool:
-        since = self._seen.get(key)
-        return since is not None and (is_urgent or step >= 2 * since + _LASTS)
+        since, (kind, *_) = self._seen.get(key), key
+        if since is None:
+            return False
+        return is_urgent or kind in _SPIKES or step - since >= _LASTS + min(since, _MOST)
 
     def _is_certain(self, one: Finding, step: int, is_last: bool) -> bool:
         """True for NaN or Inf, but in gradients of the last step: its update may be skipped.

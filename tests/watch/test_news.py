@@ -1,5 +1,7 @@
 """Each finding is told once, when it is certain."""
 
+import pytest
+
 from taiyi_fx.watch.news import QUIET, News
 from tests.watch.given import finding
 
@@ -75,3 +77,25 @@ def test_what_was_seen_for_the_first_time_is_a_candidate():
     assert told.has_candidates
     told.of([finding("non_finite")], 20)  # told at once
     assert not told.has_candidates
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "is_told"),
+    [(8, 16, False), (8, 79, False), (8, 80, True), (100, 263, False), (100, 264, True)],
+)
+def test_what_is_not_urgent_has_to_last(first, then, is_told):
+    told, found = news(), [finding(severity="warning")]
+    assert told.of(found, first, lambda one: False) == []
+    assert bool(told.of(found, then, lambda one: False)) == is_told
+
+
+def test_what_comes_back_begins_anew_and_late_ones_and_spikes_do_not_wait_for_long():
+    told, found = news(), [finding(severity="warning")]
+    for step, seen in ((8, found), (40, []), (72, found), (120, found)):
+        assert told.of(seen, step, lambda one: False) == []
+    late = news()
+    assert late.of(found, 10_000, lambda one: False) == []
+    assert late.of(found, 10_192, lambda one: False) == found
+    spike = [finding("loss_spike", severity="warning")]
+    assert late.of(spike, 10_200, lambda one: False) == []
+    assert late.of(spike, 10_204, lambda one: False) == spike
