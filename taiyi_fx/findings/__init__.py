@@ -1,7 +1,7 @@
 """Rules over the numbers of a training: its faults, since when, and what to do."""
 
 from taiyi_fx.findings.facts.attributes import Attributes, attributes_of
-from taiyi_fx.findings.facts.autograd import is_released
+from taiyi_fx.findings.facts.autograd import is_released, reading_saved
 from taiyi_fx.findings.facts.empty import of_elements
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.forwards import OUTSIDE, Forward
@@ -26,7 +26,7 @@ from taiyi_fx.findings.facts.of_model import (
 )
 from taiyi_fx.findings.facts.of_optimizer import GroupSettings, group_settings_of, step_counts_of
 from taiyi_fx.findings.facts.regression import Regression, RegressionNotes, regression_of
-from taiyi_fx.findings.facts.slips import Slip, slips_of
+from taiyi_fx.findings.facts.slips import Slip, mentions_hooks, slips_of
 from taiyi_fx.findings.facts.squashed import Squashed, classes_of, squashed_by
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.find import find
@@ -66,9 +66,11 @@ __all__ = [
     "is_released",
     "left_out_of",
     "loss_graph_of",
+    "mentions_hooks",
     "not_finite_of",
     "of_elements",
     "owners_of",
+    "reading_saved",
     "regression_of",
     "repeated_in",
     "same_masks_in",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -32,9 +33,11 @@ from taiyi_fx.findings import (
     is_released,
     left_out_of,
     loss_graph_of,
+    mentions_hooks,
     not_finite_of,
     of_elements,
     owners_of,
+    reading_saved,
     regression_of,
     repeated_in,
     same_masks_in,
@@ -108,21 +111,30 @@ class Diagnosis:
         if count & (count - 1) or count.bit_length() % 2 == 0:  # no power of four
             return
         try:
-            notes = regression_of(value)
-            if notes is not None:
-                self._regressions.setdefault(name, []).append(notes)
-            if count > 1:
-                return
-            if is_released(value):
-                self._late.append(name)
-            if (squashed := squashed_by(value)) is not None:
-                self._squashed[name] = squashed
-            self._classes[name] = classes_of(value)
-            self._loss_graphs[name] = loss_graph_of(value, owners_of(self._modules))
+            with reading_saved(lambda: self._saves_plainly):
+                self._look_at_loss(name, value, is_first=count == 1)
         except Exception as error:  # monitoring never ends a run: reported by name
             if self._strict:
                 raise
             self._warn.of(name, f"how {name!r} is made is not known: {error!r}")
+
+    def _look_at_loss(self, name: str, value: Any, *, is_first: bool) -> None:
+        notes = regression_of(value)
+        if notes is not None:
+            self._regressions.setdefault(name, []).append(notes)
+        if not is_first:
+            return
+        if is_released(value):
+            self._late.append(name)
+        if (squashed := squashed_by(value)) is not None:
+            self._squashed[name] = squashed
+        self._classes[name] = classes_of(value)
+        self._loss_graphs[name] = loss_graph_of(value, owners_of(self._modules))
+
+    @functools.cached_property
+    def _saves_plainly(self) -> bool:
+        """True if no code of the model's is seen to save tensors behind hooks."""
+        return not mentions_hooks(self._modules)
 
     @property
     def remark(self) -> str:

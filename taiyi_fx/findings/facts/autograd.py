@@ -5,10 +5,14 @@ The nodes are torch's, which have no type of their own, hence `Any`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+_UNTOLD = object()
+_ARE_PLAIN: ContextVar[Callable[[], bool]] = ContextVar("are_plain", default=lambda: False)
 _MOST = 20_000
 """Functions of one graph that are looked at: a deep model has some thousands."""
 _FAR = 30
@@ -42,12 +46,31 @@ def axis_of(saved: int, ndim: int) -> int:
 def is_at_hand(node: Any, name: str) -> bool:
     """True if to read a tensor that a function saved runs nobody's hook, as that of a checkpoint.
 
+    Of an earlier torch, which does not tell, it is as `reading_saved` has it.
+
     Args:
         node: The function.
         name: The tensor's name, as in ``node._saved_target``.
     """
     saved = getattr(node, f"_raw_saved_{name}", None)
-    return getattr(saved, "unpack_hook", saved) is None  # of an earlier torch it is not known
+    if saved is None:
+        return True
+    hook = getattr(saved, "unpack_hook", _UNTOLD)
+    return _ARE_PLAIN.get()() if hook is _UNTOLD else hook is None
+
+
+@contextmanager
+def reading_saved(are_plain: Callable[[], bool]) -> Iterator[None]:
+    """In the body, saved tensors of a torch that does not tell of their hooks may be read.
+
+    Args:
+        are_plain: Asked for each: true if there are no hooks.
+    """
+    token = _ARE_PLAIN.set(are_plain)
+    try:
+        yield
+    finally:
+        _ARE_PLAIN.reset(token)
 
 
 def is_released(number: Any) -> bool:

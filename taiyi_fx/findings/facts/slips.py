@@ -7,6 +7,9 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import linecache
+import re
+import sys
 import textwrap
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,6 +27,7 @@ _OF_SETS = frozenset({"add"})
 _DROPOUTS = frozenset(
     "dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout".split()
 )
+_HOOKS = re.compile("checkpoint|saved_tensors_hooks|save_on_cpu")
 _MOST = 2**20
 """Elements of a tensor that is looked at."""
 _LONGEST = 60
@@ -78,6 +82,22 @@ def slips_of(modules: Mapping[str, Any]) -> dict[str, tuple[Slip, ...]]:
     first = {type(module): name for name, module in reversed([*modules.items()])}
     found = {name: _of_class(kind, _own(modules[name])) for kind, name in first.items()}
     return {name: found[name] for name in modules if found.get(name)}
+
+
+def mentions_hooks(modules: Mapping[str, Any]) -> bool:
+    """True if a file with the class of a module has hooks of saved tensors, as checkpoints are.
+
+    True also of a class whose file is not known.
+
+    Args:
+        modules: The modules by name.
+    """
+    kinds = {type(module) for module in modules.values()}
+    homes = {kind.__module__ for kind in kinds if kind.__module__.partition(".")[0] != "torch"}
+    files = [getattr(sys.modules.get(home), "__file__", None) for home in homes]
+    if None in files:
+        return True
+    return any(_HOOKS.search("".join(linecache.getlines(str(file)))) for file in files)
 
 
 def _own(module: Any) -> _Own:

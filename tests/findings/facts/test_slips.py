@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from taiyi_fx.findings.facts.slips import slips_of
+from taiyi_fx.findings.facts.slips import mentions_hooks, slips_of
 
 
 class Model(nn.Module):
@@ -184,3 +184,16 @@ def test_a_view_by_its_own_sizes_in_another_order_is_found(kind, code):
     known = slips_of({"a": kind(is_torn=True)})
     found = [(slip.code, slip.kind) for every in known.values() for slip in every]
     assert found == ([(code, "torn")] if code else [])
+
+
+def test_files_with_hooks_of_saved_tensors_are_known(monkeypatch):
+    assert not mentions_hooks(dict(nn.Sequential(nn.Linear(2, 2), nn.ReLU()).named_modules()))
+    assert not mentions_hooks({"": Sound()})
+    # A word of this file, as a call of torch.utils would be: check and point.
+    monkeypatch.setattr("taiyi_fx.findings.facts.slips.linecache.getlines", lambda _: [WORD])
+    assert mentions_hooks({"": Sound()})
+    typed = type("Typed", (nn.Module,), {"__module__": "typed in by hand"})
+    assert mentions_hooks({"": typed()})
+
+
+WORD = "check" + "point(block, x)"
