@@ -26,6 +26,8 @@ _POWERS = 3.5
 _MOST = 0.7
 """Of these powers, what one place makes where there is no steady slope."""
 
+_LEARNT = 0.7
+"""Of a loss at first: what has come down to it has learnt."""
 _ADVICE = (
     "Use residual connections, normalization, another activation, or an initialisation that keeps "
     "the scale of gradients"
@@ -91,7 +93,9 @@ def chains(evidence: Evidence) -> Iterator[Finding]:
     changes = np.diff(sizes) * np.sign(powers)
     i = int(changes.argmax())
     if changes[i] < _MOST * abs(powers):
-        yield kind.at(first, 0, text, expected, value=float(first.values[-1]))
+        value = float(first.values[-1])
+        severity = "note" if kind is VANISHING and _learns(evidence) else kind.severity
+        yield kind.at(first, 0, text, expected, value=value, severity=severity)
         return
     site, behind = series[i], series[i + 1]
     text += (
@@ -100,3 +104,10 @@ def chains(evidence: Evidence) -> Iterator[Finding]:
     )
     value = float(site.values[-1])
     yield kind.at(site, 0, text, expected, value=value, advice=_AT_ONE_PLACE)
+
+
+def _learns(evidence: Evidence) -> bool:
+    """True if a loss has come down, for which the gradients that there are were enough."""
+    losses = (one.values for one in evidence.losses if len(one.values) >= 2 * _STEPS)
+    ends = [(median(values[:_STEPS]), median(values[-_STEPS:])) for values in losses]
+    return any(last < _LEARNT * first for first, last in ends if first > 0)

@@ -78,7 +78,8 @@ def drift(evidence: Evidence) -> Iterator[Finding]:
             severity = "note" if is_meant else "alert"
             yield _of_series(series[i], float(moved[i]), usual, severity, evidence)
         elif apart[i] and moved[i] <= -_HALF:
-            yield _of_series(series[i], float(moved[i]), usual, "warning", evidence)
+            severity = "note" if _is_clipped(series[i], evidence) else "warning"
+            yield _of_series(series[i], float(moved[i]), usual, severity, evidence)
 
 
 def _halve_soon(series: list[Watched]) -> bool:

@@ -1,5 +1,6 @@
 """Gradients over depth."""
 
+import numpy as np
 import pytest
 
 from taiyi_fx.findings.rules.gradients.depth import chains, jumps
@@ -68,3 +69,11 @@ def test_an_output_of_nothing_divides_nothing():
     numbers = {("a", "OutputGradRMS"): 1.0, ("b", "OutputGradRMS"): 1e-3}
     (found,) = jumps(evidence({**numbers, ("b", "OutputRMS"): 0.0}))
     assert found.module == "b"
+
+
+@pytest.mark.parametrize(("end", "severity"), [(0.9, "warning"), (0.2, "note")])
+def test_gradients_that_vanish_are_a_note_where_the_loss_comes_down(end, severity):
+    numbers = {(f"h.{i}", "OutputGradRMS"): 10.0 ** (i - 8) for i in range(8)}
+    numbers |= {("", "loss"): np.linspace(1.0, end, 40)}
+    (found,) = chains(evidence(numbers))
+    assert (found.kind, found.severity) == ("vanishing_gradient", severity)
