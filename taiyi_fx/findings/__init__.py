@@ -26,7 +26,7 @@ from taiyi_fx.findings.facts.of_model import (
 )
 from taiyi_fx.findings.facts.of_optimizer import GroupSettings, group_settings_of, step_counts_of
 from taiyi_fx.findings.facts.regression import Regression, RegressionNotes, regression_of
-from taiyi_fx.findings.facts.slips import Slip, mentions_hooks, slips_of
+from taiyi_fx.findings.facts.slips import Slip, mentions_hooks, slips_of, slips_of_script
 from taiyi_fx.findings.facts.squashed import Squashed, classes_of, squashed_by
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.find import find
@@ -77,6 +77,7 @@ __all__ = [
     "settings_of",
     "shrinkage_of",
     "slips_of",
+    "slips_of_script",
     "squashed_by",
     "step_counts_of",
     "undecaying_moments_of",

@@ -44,6 +44,7 @@ from taiyi_fx.findings import (
     settings_of,
     shrinkage_of,
     slips_of,
+    slips_of_script,
     squashed_by,
     step_counts_of,
     undecaying_moments_of,
@@ -190,10 +191,12 @@ class Diagnosis:
         return found
 
     def _slips_of_sources(self) -> Mapping[str, Sequence[Slip]]:
-        """The slips in the source of the model's classes, which is read once."""
+        """The slips in the source of the model's classes and of the script, which are read once."""
         if self._slips is None:
             try:
                 self._slips = slips_of(self._modules)
+                if of_script := slips_of_script():
+                    self._slips = {**self._slips, "": (*self._slips.get("", ()), *of_script)}
             except Exception as error:  # monitoring never ends a run: reported by name
                 if self._strict:
                     raise

@@ -84,6 +84,36 @@ def slips_of(modules: Mapping[str, Any]) -> dict[str, tuple[Slip, ...]]:
     return {name: found[name] for name in modules if found.get(name)}
 
 
+def slips_of_script() -> tuple[Slip, ...]:
+    """The calls in the script that runs of which a parameter or a gradient stays as it is.
+
+    As ``p.data.clamp(-c, c)``, or ``p.grad.mul(2)``, whose result nobody takes. The script is read,
+    and none of its code is run; none of what is typed in by hand.
+    """
+    path = getattr(sys.modules.get("__main__"), "__file__", None)
+    try:
+        tree = ast.parse("".join(linecache.getlines(path))) if path else ast.Module([], [])
+    except (SyntaxError, ValueError):
+        return ()
+    file = str(path).replace("\\", "/").rpartition("/")[2]
+    calls = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    return tuple(
+        Slip(_short(ast.unparse(call)), f"{file}:{call.lineno}", "thrown")
+        for call in calls
+        if _leaves_a_tensor_as_it_is(call)
+    )
+
+
+def _leaves_a_tensor_as_it_is(call: ast.expr) -> bool:
+    """True for a method that returns another tensor, of ``.data`` or ``.grad``."""
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return False
+    given = call.func.value
+    is_tensor = isinstance(given, ast.Attribute) and given.attr in ("data", "grad")
+    is_plain = not any(keyword.arg in ("out", None) for keyword in call.keywords)
+    return is_tensor and is_plain and call.func.attr in _RETURNING
+
+
 def mentions_hooks(modules: Mapping[str, Any]) -> bool:
     """True if a file with the class of a module has hooks of saved tensors, as checkpoints are.
 
