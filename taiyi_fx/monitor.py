@@ -36,6 +36,7 @@ from taiyi_fx.step.tracker import Tracker
 from taiyi_fx.step.whole_model import check_optimizers
 from taiyi_fx.warning import warn, warn_of
 from taiyi_fx.watch import NOTHING, OnFinding, Responder, WatchOptions
+from taiyi_fx.watch.pace import MOST
 from taiyi_fx.writers.protocol import RunInfo, Writer
 from taiyi_fx.writers.run_info import describer, run_info
 from taiyi_fx.writers.writer_group import WriterGroup
@@ -102,6 +103,7 @@ class Monitor:
         )
         self._postponed = Postponed()
         if self._recorded is not None:
+            self._responder.watch.pace.rarest = MOST  # so far back it can run a step again
             self._recorded.attach(self._training(strict))
         weakref.finalize(self, self._writers.close).atexit = False  # the next line does it better
         close_at_exit(self)

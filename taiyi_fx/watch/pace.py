@@ -5,7 +5,7 @@ from __future__ import annotations
 FIRST, MOST, SURE = 8, 32, 4
 _DOUBLES = 64
 _SHARE = 8
-_RAREST = 512
+RAREST = 512
 
 
 class Pace:
@@ -18,9 +18,13 @@ class Pace:
 
     No clock decides: what a look finds may make readings more frequent, and two trainings that are
     alike are to be read at the same steps.
+
+    Attributes:
+        rarest: The most steps between two looks while nothing waits or is odd.
     """
 
     def __init__(self) -> None:
+        self.rarest = RAREST
         self.clear()
 
     def clear(self) -> None:
@@ -59,7 +63,7 @@ class Pace:
             return MOST
         if self._looked < _DOUBLES:
             return min(max(FIRST, self._looked), MOST)
-        return min(max(MOST, self._looked // _SHARE), _RAREST)
+        return min(max(MOST, self._looked // _SHARE), self.rarest)
 
     @property
     def has_unseen(self) -> bool:

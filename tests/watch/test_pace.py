@@ -2,11 +2,12 @@
 
 from itertools import pairwise
 
-from taiyi_fx.watch.pace import Pace
+from taiyi_fx.watch.pace import MOST, RAREST, Pace
 
 
-def looks(steps, *, odd=(), waiting=(), every=1):
+def looks(steps, *, odd=(), waiting=(), every=1, rarest=RAREST):
     pace, found = Pace(), []
+    pace.rarest = rarest
     for step in range(every, steps + 1, every):
         pace.count(every)
         if step in odd:
@@ -22,6 +23,7 @@ def test_looks_become_rarer_up_to_each_512_steps():
     late = looks(10_000)[-8:]
     assert {b - a for a, b in pairwise(late)} == {512}
     assert len(looks(10_000)) == 45
+    assert looks(1000, rarest=MOST)[-3:] == [928, 960, 992]
 
 
 def test_what_is_odd_is_looked_at_at_once_but_not_all_the_time():
