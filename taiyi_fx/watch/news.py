@@ -25,6 +25,7 @@ class News:
 
     Attributes:
         has_candidates: True if the last look saw a finding for the first time, unreported.
+        is_changed: True if it saw one for the second time, be it reported or not.
     """
 
     def __init__(self, is_of_gradients: Callable[[tuple[str, str]], bool]) -> None:
@@ -36,7 +37,8 @@ class News:
         self._seen: dict[_Key, int] = {}
         self._reported: set[_Key] = set()
         self._last: dict[tuple[str, Severity], int] = {}
-        self.has_candidates = False
+        self._sure: set[_Key] = set()
+        self.has_candidates = self.is_changed = False
 
     def of(
         self,
@@ -65,6 +67,9 @@ class News:
             self._last[one.kind, one.severity] = step
         seen = {key: self._seen.get(key, step) for key in map(_key, found)}
         self.has_candidates = not seen.keys() <= self._seen.keys() | self._reported
+        sure = (seen.keys() & self._seen.keys()) | set(map(_key, new))
+        self.is_changed = not sure <= self._sure
+        self._sure |= sure
         self._seen = seen
         return new
 

@@ -17,7 +17,7 @@ from taiyi_fx.step.tracker import Tracker
 from taiyi_fx.warning import WarnOnce
 from taiyi_fx.watch.actions import WatchOptions
 from taiyi_fx.watch.diagnosis import Diagnosis
-from taiyi_fx.watch.watch import Warned, Watch
+from taiyi_fx.watch.watch import Watch
 from taiyi_fx.writers.protocol import SeriesInfo
 
 
@@ -80,7 +80,7 @@ class Responder:
             )
             if found.raises_cadence or found.stops:
                 self._tracker.wish(step, reads_densely=found.raises_cadence, ends=found.stops)
-            if found.events:
+            if found.events or found.is_changed:
                 self._write(found.events)
                 if self._queue.is_written:
                     self._queue.write_pending()
@@ -125,10 +125,14 @@ class Responder:
                 "them knows what is found, and all would have to leave it out",
             )
 
-    def _warned_of(self) -> list[Warned]:
-        """The first NaN or Inf of values, of which a warning came with its numbers."""
-        sites = (site for site in self._queue.non_finite if not site.is_overflow)
-        return [Warned("non_finite", site.module, site.step) for site in sites]
+    def _warned_of(self) -> dict[str, int]:
+        """The kinds of findings that were warned of as their numbers came, with the first step.
+
+        Gradients that overflowed before, as a scaler handles, are none that began earlier.
+        """
+        sites = self._queue.non_finite
+        is_warned = any(not site.is_overflow for site in sites)
+        return {"non_finite": min(site.step for site in sites)} if is_warned else {}
 
     def _report(self, error: Exception) -> None:
         """Warns of an error, once."""

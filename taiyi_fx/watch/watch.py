@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import NamedTuple
 
 from taiyi_fx.findings import Evidence, Finding
 from taiyi_fx.findings.finding import SEVERITIES, Severity, with_consequences
@@ -20,20 +19,6 @@ from taiyi_fx.watch.window import Facts, Window
 Find = Callable[[Evidence], Sequence[Finding]]
 
 
-class Warned(NamedTuple):
-    """A finding that was warned of as its numbers came, before any rule looked at it.
-
-    Attributes:
-        kind: The kind of finding that it is, too.
-        module: The module.
-        step: The step.
-    """
-
-    kind: str
-    module: str
-    step: int
-
-
 @dataclass(frozen=True)
 class Reaction:
     """The monitor's part after a step.
@@ -43,12 +28,14 @@ class Reaction:
         raises_cadence: True if adaptive schedules are to be due at each step for a while.
         stops: True if the training is to stop.
         findings: The new findings.
+        is_changed: True if there are others than at the look before, told or not.
     """
 
     events: tuple[Event, ...] = ()
     raises_cadence: bool = False
     stops: bool = False
     findings: tuple[Finding, ...] = ()
+    is_changed: bool = False
 
 
 _NOTHING = Reaction()
@@ -136,7 +123,7 @@ class Watch:
         step: int,
         records: Records,
         find: Find,
-        warned_of: Callable[[], Collection[Warned]] = tuple,
+        warned_of: Callable[[], Mapping[str, int]] = dict,
         *,
         may_overflow: bool,
     ) -> Reaction:
@@ -148,23 +135,26 @@ class Watch:
             step: The step that was tracked.
             records: All records.
             find: Applies the rules.
-            warned_of: Gives what the monitor itself has warned of.
+            warned_of: Gives the kinds of findings that the monitor itself has warned of as their
+                numbers came, each with its first step.
             may_overflow: True if a scaler skips the step where gradients are not finite.
 
         Raises:
             Exception: Any that a rule or a user's function raises, if strict.
         """
         is_odd, is_bad, new = self._watched(step, records, find, may_overflow)
-        if not (is_odd or is_bad or new or self._actions.webhooks):
+        if not (is_odd or is_bad or new or self._news.is_changed or self._actions.webhooks):
             self.should_skip = False
             return _NOTHING
         severe = self._report_findings(new, warned_of())
         self.should_skip = self.skips and (is_bad or bool(severe))
         stops = "stop" in self._actions.words and bool(severe)
-        return Reaction(_events(new, step), is_odd or bool(new), stops, tuple(new))
+        return Reaction(
+            _events(new, step), is_odd or bool(new), stops, tuple(new), self._news.is_changed
+        )
 
     def at_end(
-        self, records: Records, find: Find, warned_of: Callable[[], Collection[Warned]] = tuple
+        self, records: Records, find: Find, warned_of: Callable[[], Mapping[str, int]] = dict
     ) -> Reaction:
         """Looks a last time, if numbers came after the look before; gives what is new.
 
@@ -174,7 +164,8 @@ class Watch:
         Args:
             records: All records.
             find: Applies the rules.
-            warned_of: Gives what the monitor itself has warned of.
+            warned_of: Gives the kinds of findings that the monitor itself has warned of as their
+                numbers came, each with its first step.
 
         Raises:
             Exception: Any that a rule or a user's function raises, if strict.
@@ -241,13 +232,13 @@ class Watch:
             self.pace.end(is_waiting=self._news.has_candidates)
 
     def _report_findings(
-        self, new: Sequence[Finding], warned_of: Collection[Warned]
+        self, new: Sequence[Finding], warned_of: Mapping[str, int]
     ) -> list[Finding]:
         """Warns of all, and sends those on that are severe enough, which it returns."""
         severe = [one for one in new if self._is_severe(one)]
         for one in new:
             self._told.setdefault(one.kind, (self._step or 0, one))
-            if Warned(one.kind, one.module, one.step) not in warned_of:
+            if one.kind not in warned_of or one.step < warned_of[one.kind]:
                 warn(str(one))
         for one in severe:
             self._send(one)

@@ -129,7 +129,7 @@ def test_gradients_that_overflow_under_a_scaler_are_kept_but_not_warned_of():
 
 def test_the_first_value_after_gradients_overflowed_is_warned_of():
     model, warned = under_a_scaler(["gradient", "not", "gradient", "value", "value"])
-    assert len(warned) == 1
+    assert len(warned) == 1, warned
     assert warned[0].startswith("step 3: the first NaN or Inf is in the output of 'third'")
     sites = [(s.step, s.place, s.is_overflow) for s in model.monitor.non_finite]
     gradient, value = "output_grad", "output"
