@@ -14,6 +14,7 @@ from taiyi_fx.findings import (
     Findings,
     LossGraph,
     NotFinite,
+    Regression,
     RegressionNotes,
     Slip,
     Squashed,
@@ -86,7 +87,8 @@ class Diagnosis:
         self._modules, self._whole = modules, whole
         self._strict = strict
         self._logged: dict[str, int] = {}
-        self._regressions: dict[str, list[RegressionNotes]] = {}
+        self._noted: list[tuple[str, RegressionNotes]] = []
+        self._regressions: dict[str, list[Regression]] = {}
         self._squashed: dict[str, Squashed] = {}
         self._classes: dict[str, int] = {}
         self._loss_graphs: dict[str, LossGraph] = {}
@@ -122,7 +124,7 @@ class Diagnosis:
     def _look_at_loss(self, name: str, value: Any, *, is_first: bool) -> None:
         notes = regression_of(value)
         if notes is not None:
-            self._regressions.setdefault(name, []).append(notes)
+            self._noted.append((name, notes))
         if not is_first:
             return
         if is_released(value):
@@ -131,6 +133,13 @@ class Diagnosis:
             self._squashed[name] = squashed
         self._classes[name] = classes_of(value)
         self._loss_graphs[name] = loss_graph_of(value, owners_of(self._modules))
+
+    def _read_regressions(self) -> dict[str, list[Regression]]:
+        """The costs of constants, of which the host waits for each but once."""
+        noted, self._noted = self._noted, []
+        for name, notes in noted:
+            self._regressions.setdefault(name, []).append(notes.read())
+        return self._regressions
 
     @functools.cached_property
     def _saves_plainly(self) -> bool:
@@ -166,9 +175,7 @@ class Diagnosis:
             evaluates=evaluates(self._modules),
             classes=self._classes,
             loss_graphs=self._loss_graphs,
-            regressions={
-                name: [one.read() for one in every] for name, every in self._regressions.items()
-            },
+            regressions=self._read_regressions(),
             frozen_adapters=frozen_adapters_of(self._modules),
             frozen=frozen_of(self._modules),
             hooks=hooks_of(self._modules),

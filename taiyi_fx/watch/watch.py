@@ -143,15 +143,14 @@ class Watch:
             Exception: Any that a rule or a user's function raises, if strict.
         """
         is_odd, is_bad, new = self._watched(step, records, find, may_overflow)
-        if not (is_odd or is_bad or new or self._news.is_changed or self._actions.webhooks):
+        is_changed, self._news.is_changed = self._news.is_changed, False  # until the next look
+        if not (is_odd or is_bad or new or is_changed or self._actions.webhooks):
             self.should_skip = False
             return _NOTHING
         severe = self._report_findings(new, warned_of())
         self.should_skip = self.skips and (is_bad or bool(severe))
         stops = "stop" in self._actions.words and bool(severe)
-        return Reaction(
-            _events(new, step), is_odd or bool(new), stops, tuple(new), self._news.is_changed
-        )
+        return Reaction(_events(new, step), is_odd or bool(new), stops, tuple(new), is_changed)
 
     def at_end(
         self, records: Records, find: Find, warned_of: Callable[[], Mapping[str, int]] = dict

@@ -68,7 +68,7 @@ def test_targets_are_looked_at_again_after_four_times_as_many_numbers():
         returned = torch.zeros(64, 1, requires_grad=True)
         targets = (step + 1) * torch.randn(64, 1)
         known.look_at_loss("loss", F.mse_loss(returned * 1, targets))
-    looks = [one.read().target for one in known._regressions["loss"]]
+    looks = [one.target for one in known._read_regressions()["loss"]]
     assert looks == pytest.approx([1, 4, 16], rel=0.3)
 
 

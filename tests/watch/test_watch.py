@@ -234,3 +234,12 @@ def test_a_nan_that_was_warned_of_with_its_numbers_is_told_again_only_if_it_bega
         warnings.simplefilter("always")
         watch.after(7, growing, find_nan, lambda: {"non_finite": step}, may_overflow=False)
     assert len(caught) == is_told
+
+
+def test_what_was_found_twice_is_a_change_of_that_step_alone():
+    def find_one(evidence):
+        return [finding(severity="warning")]
+
+    watch = Watch(describe, WatchOptions(severity="alert"))
+    found = watched(training([1.0] * 60), watch=watch, find=find_one)
+    assert [step for step, (r, _) in found.items() if r.is_changed] == [11]

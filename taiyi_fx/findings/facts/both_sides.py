@@ -56,9 +56,12 @@ def pulled_alone(uses: Uses, parameters: Mapping[int, str]) -> str | None:
         uses: The functions that made the loss.
         parameters: The module of each parameter, by the parameter's id.
     """
-    level, terms = uses.nodes[:1], list[list[Any]]()
+    level, terms, seen = uses.nodes[:1], list[list[Any]](), set[int]()
     while level:
         node = level.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
         sides = operands_of(node)
         is_of_two = len(sides) == 2 and None not in sides
         if is_of_two and (_is_of_outputs(node) or _is_of_cosine(node)):

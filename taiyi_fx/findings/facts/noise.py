@@ -86,13 +86,14 @@ def _is_in_a_difference(uses: Uses, node: Any) -> bool:
 
 def _reaches(start: Any, end: tuple[Any, int], without: Any) -> bool:
     """True if a sum has a number as one of its terms, on another way than by some function."""
-    left = [start]
+    left, seen = [start], {id(start), id(without)}
     for node in left:
         for pair in node.next_functions:
             if pair == end:
                 return True
             other, _ = pair
-            if other is not None and other is not without:
+            if other is not None and id(other) not in seen:
+                seen.add(id(other))
                 left += [other] * (name_of(other) in ("Neg", "Sub", "Add", "Mul"))
     return False
 

@@ -118,7 +118,7 @@ def _error(node: Any, difference: Any) -> Any:
 
 
 def _joined(numbers: tuple[Any, ...]) -> Any:
-    """Some numbers in one tensor of double precision."""
+    """Some numbers in one tensor, to be read at once."""
     first, *_ = numbers
     joined = first.new_empty(len(numbers))
     for i, number in enumerate(numbers):

@@ -24,7 +24,6 @@ _OF_CHOICES = (
 )
 """Losses in which a scale says how sure a choice is, which may be held small on purpose."""
 _ABOVE_ZERO = ("Pow", "MseLoss", "SmoothL1Loss", "HuberLoss", "NllLoss", "NllLoss2D", "Abs")
-_MOST = 10_000
 
 Place = tuple[int, int]
 """A number: the id of the function that made it, and which of its outputs it is."""
@@ -67,8 +66,12 @@ def _terms_of(start: tuple[Any, int]) -> list[tuple[Any, int, int]]:
     None of a sum whose signs are not known.
     """
     left, found = [(*start, 1)], list[tuple[Any, int, int]]()
-    while left and len(found) + len(left) < _MOST:
+    seen = set[tuple[int, int, int]]()  # a number may come in on any number of ways
+    while left:
         node, number, sign = left.pop()
+        if (id(node), number, sign) in seen:
+            continue
+        seen.add((id(node), number, sign))
         signs = _signs_of(node)
         if signs is None:
             found.append((node, number, sign))

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from taiyi_fx.findings import loss_graph_of
 from taiyi_fx.findings.facts.autograd import Uses
 from taiyi_fx.findings.facts.volumes import turned_signs
 
@@ -106,3 +107,17 @@ def test_after_a_backward_nothing_is_said():
     loss = likelihood(-1)
     loss.backward()
     assert [*turned_signs(Uses.of(loss), NAMES)] == []
+
+
+def test_sums_on_any_number_of_ways_are_looked_at_in_no_time():
+    """As of a leaky integrator, which adds itself to itself at each step: 2**200 ways."""
+    first = HEAD(FEATURES)
+    state = first
+    for _ in range(200):
+        state = state + (first - state) * 0.1
+    loss = (state.exp() * X - state).square().mean() + state.mean()
+    assert len(loss_graph_of(loss, NAMES).turned_signs) <= 1
+    similar = F.cosine_similarity(HEAD(FEATURES), HEAD(FEATURES.flip(0))).mean()
+    for _ in range(200):
+        similar = similar / 2 + similar / 2
+    assert loss_graph_of(-similar, NAMES).pulled_alone == "head"

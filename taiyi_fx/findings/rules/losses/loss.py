@@ -28,8 +28,7 @@ _CLEAR, _LEARNT = 8.0, 0.8
 """Deviations of a spike above what an untrained model costs, which has come down to this share of
 it before: nothing of what was learnt helps."""
 _WORSE = 1.05
-"""And so many times that cost.
-"""
+"""And so many times that cost."""
 _PART = 0.2
 """Of where the loss began: jumps that are smaller undo little."""
 _LASTS = 5
