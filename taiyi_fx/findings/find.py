@@ -42,6 +42,11 @@ from taiyi_fx.findings.rules.gradients.gradients import changed_gradients
 from taiyi_fx.findings.rules.gradients.missing import missing_gradients
 from taiyi_fx.findings.rules.gradients.own_parameters import own_parameters
 from taiyi_fx.findings.rules.losses.batch_axes import batch_axes
+from taiyi_fx.findings.rules.losses.evaluations import (
+    evaluation_gaps,
+    overfitting,
+    undefined_evaluations,
+)
 from taiyi_fx.findings.rules.losses.given import (
     dropped_outputs,
     masked_products,
@@ -248,12 +253,15 @@ RULES: tuple[Rule, ...] = (
     shifts,
     trivial_losses,
     worse_than_mean,
+    evaluation_gaps,
+    overfitting,
     sorted_batches,
     plateau,
     drifting_inputs,
     shared_entries,
     parted_copies,
     undefined_metrics,
+    undefined_evaluations,
     own_rules,
 )
 """The rules for numbers that are finite. Those after the first NaN or Inf are not looked at."""

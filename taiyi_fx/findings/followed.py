@@ -210,6 +210,7 @@ _OF_FADING = (
     "rank_collapse"
 ).split()
 """And by which outputs come to be the same for all samples."""
+_OF_EVALUATION = "stale_statistics dropout_in_evaluation wild_input copied_targets".split()
 _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("small_steps", {"no_update": _is_rounded_away}),
     ("softmax_axis", dict.fromkeys(("zero_gradient", "plateau"), _is_of_one)),
@@ -239,6 +240,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("sorted_batches", dict.fromkeys(_OF_DATA, _is_at_any_time)),
     ("loss_spike", {"drift": _is_of_all_after_a_jump}),
     ("trivial_loss", {"attention_collapse": _is_at_any_time}),
+    *((kind, {"evaluation_gap": _is_at_any_time}) for kind in _OF_EVALUATION),
     ("growth", {"divergence": _is_of_frozen}),
     ("odd_norm", dict.fromkeys(_OF_SINGLE, _is_at_any_time)),
     ("odd_norm", dict.fromkeys(_OF_NORM, _is_at_any_time)),

@@ -114,14 +114,16 @@ class Run:
         new was told of last, and what numbers of later steps show by themselves. A finding names
         the cause; what follows from it is among its `consequences`.
         """
-        series = [s for s in self.source.series() if s.mode == "train"]
+        series = [s for s in self.source.series() if s.mode == "train" or not s.direction]
         curves = self.curves(s.series_name for s in series)
         watched = [
-            Watched.made(s.series_name[:2], (s.direction, s.health, s.unit), *curve)
+            Watched.made(s.series_name[:2], (s.direction, s.health, s.unit), *curve, s.mode)
             for s in series
             if (curve := curves.get(s.series_name)) is not None
         ]
-        known = Evidence.of(watched, reasons(self.missing, watched))
+        known = Evidence.of(
+            watched, reasons(self.missing, [s for s in watched if s.mode == "train"])
+        )
         return find_beside(self.source.told(), with_outline(known, self.outline))
 
     @property

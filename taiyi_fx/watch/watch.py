@@ -205,7 +205,10 @@ class Watch:
         is_odd = is_bad = False
         for item in records.after(self._last):
             self._last = item
-            if not isinstance(item, Block) or item.mode != "train" or not item.series:
+            if not isinstance(item, Block) or not item.series:
+                continue
+            if item.mode != "train":
+                self._take_evaluated(item)
                 continue
             group = self._window.add(item)
             is_fault = group.is_bad and not (may_overflow and group.direction == "backward")
@@ -219,6 +222,13 @@ class Watch:
         if is_odd:
             self.pace.hurry()
         return is_odd, is_bad
+
+    def _take_evaluated(self, block: Block) -> None:
+        """Takes what was logged in an evaluation, which makes no look due."""
+        logged = [(s, v) for s, v in zip(block.series, block.values, strict=True) if not s[0]]
+        if logged:
+            names, values = zip(*logged, strict=True)
+            self._window.add(Block(block.step, block.mode, names, values))
 
     def _look(self, step: int | None, find: Find) -> list[Finding]:
         try:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taiyi_fx.findings import Evidence, Watched
+from taiyi_fx.passes.ir import Mode
 from taiyi_fx.quantities.health import from_stored, may_be_undefined, to_stored
 from taiyi_fx.records.record import Block, Series
 from taiyi_fx.watch.odd import Jumps, Spikes, is_not_finite
@@ -26,24 +27,24 @@ class Window:
 
     def __init__(self, describe: Callable[[Series], Facts]) -> None:
         self._describe = describe
-        self._groups: dict[tuple[Series, ...], Group] = {}
+        self._groups: dict[tuple[Mode, tuple[Series, ...]], Group] = {}
 
     def add(self, block: Block) -> Group:
         """Adds numbers; returns all of their series, which tell if these are odd."""
-        group = self._groups.get(block.series)
+        group = self._groups.get((block.mode, block.series))
         if group is None:
             group = Group(block.series, [*map(self._describe, block.series)])
-            self._groups[block.series] = group
+            self._groups[block.mode, block.series] = group
         group.add(block.step, block.values)
         return group
 
     def evidence(self) -> Evidence:
         """All numbers in it."""
-        found: dict[Series, list[Watched]] = {}
-        for group in self._groups.values():
+        found: dict[tuple[Mode, Series], list[Watched]] = {}
+        for (mode, _), group in self._groups.items():
             for one in group.watched():
-                found.setdefault((one.module, one.quantity), []).append(one)
-        return Evidence.of(map(_joined, found.values()))
+                found.setdefault((mode, (one.module, one.quantity)), []).append(one)
+        return Evidence.of(_joined(parts)._replace(mode=mode) for (mode, _), parts in found.items())
 
     def clear(self) -> None:
         """Drops all numbers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -33,6 +34,10 @@ Reasons: TypeAlias = "Mapping[tuple[str, str], str]"
 """The reason for each missing series, by module and quantity, as `Monitor.missing` has them."""
 
 
+_OF_EVALUATION = re.compile(
+    r"(?<![a-z])(val|valid|validation|eval|evaluation|test|dev|held[ _-]?out)(?![a-z])"
+)
+"""The name of a loss on samples that are not trained on."""
 _SCALE = 1e-3
 """The size at which gains of branches begin that are to be nothing at first: 1e-4 to 1e-6."""
 
@@ -63,6 +68,7 @@ class Evidence:
 
     Attributes:
         series: The series of forwards in training, and of what was logged.
+        evaluated: The series of what was logged in evaluation mode.
         reasons: The reasons for series that have no values.
         before_module: Takes a module to the functions that make what it is given from what other
             modules return; it is asked of a module that is to be named alone.
@@ -116,6 +122,7 @@ class Evidence:
 
     series: tuple[Watched, ...]
     reasons: Reasons = field(default_factory=dict)
+    evaluated: tuple[Watched, ...] = ()
     before_module: Callable[[str], Sequence[str]] = _unknown
     inputs_before: Callable[[str], Sequence[str]] = _unknown
     constants_before: Callable[[str], Sequence[tuple[str, str]]] = _without_constants
@@ -152,8 +159,15 @@ class Evidence:
 
     @staticmethod
     def of(series: Iterable[Watched], reasons: Reasons | None = None) -> Evidence:
-        """The evidence in some series; empty ones are left out."""
-        return Evidence(tuple(s for s in series if len(s.steps)), reasons or {})
+        """The evidence in some series; empty ones are left out.
+
+        Of those of evaluation mode what was logged counts alone.
+        """
+        known = [one for one in series if len(one.steps)]
+        evaluated = tuple(one for one in known if one.mode != "train" and one.is_logged)
+        return Evidence(
+            tuple(one for one in known if one.mode == "train"), reasons or {}, evaluated
+        )
 
     def with_series(self, series: Iterable[Watched]) -> Evidence:
         """The same with other series; empty ones are left out."""
@@ -166,7 +180,9 @@ class Evidence:
 
     def before(self, step: int) -> Evidence:
         """The numbers before a step."""
-        return self.with_series(one.before(step) for one in self.series)
+        evaluated = tuple(one.before(step) for one in self.evaluated)
+        earlier = replace(self, evaluated=tuple(one for one in evaluated if len(one.steps)))
+        return earlier.with_series(one.before(step) for one in self.series)
 
     @staticmethod
     def of_records(
@@ -174,22 +190,22 @@ class Evidence:
         describe: Callable[[Series], tuple[str, str, str]],
         reasons: Reasons | None = None,
     ) -> Evidence:
-        """The evidence in what a monitor recorded of forwards in training.
+        """The evidence in what a monitor recorded.
 
         Args:
             records: The records.
             describe: Takes a series to its direction, its rule of health and its unit.
             reasons: The reasons for missing series.
         """
-        found: dict[Series, tuple[list[int], list[float]]] = {}
-        for block in (block for block in records.blocks() if block.mode == "train"):
+        found: dict[tuple[Series, str], tuple[list[int], list[float]]] = {}
+        for block in records.blocks():
             for name, value in zip(block.series, block.values, strict=True):
-                steps, values = found.setdefault(name, ([], []))
+                steps, values = found.setdefault((name, block.mode), ([], []))
                 steps.append(block.step)
                 values.append(float(value))
         every = (
-            Watched.made(name, describe(name), np.array(steps), np.array(values))
-            for name, (steps, values) in found.items()
+            Watched.made(name, describe(name), np.array(steps), np.array(values), mode)
+            for (name, mode), (steps, values) in found.items()
         )
         return Evidence.of(every, reasons)
 
@@ -308,10 +324,10 @@ class Evidence:
     def bad(self) -> list[tuple[Watched, NDArray[np.bool_]]]:
         """The series with a NaN or Inf of what has elements, each with the mask of these.
 
-        Of logged numbers, losses alone: a metric may have no value for some batches.
+        Of logged numbers, losses of training alone: a metric may have no value for some batches.
         """
         empty = empty_steps(self.series)
-        known = (one for one in self.series if not _is_metric(one))
+        known = (one for one in self.series if not (_is_metric(one) or _is_evaluated(one)))
         masks = ((one, one.is_bad & ~is_of_none(one, empty)) for one in known)
         return [(one, mask) for one, mask in masks if mask.any()]
 
@@ -459,8 +475,15 @@ class Evidence:
 
     @property
     def losses(self) -> list[Watched]:
-        """Numbers of the user's own that are called a loss."""
-        return [s for s in self.series if not s.direction and _is_loss(s)]
+        """Numbers of the user's own that are called a loss, but for those of evaluation."""
+        every = (s for s in self.series if not s.direction and _is_loss(s))
+        return [s for s in every if not _is_evaluated(s)]
+
+    @property
+    def losses_of_evaluation(self) -> list[Watched]:
+        """The losses of evaluation: by the mode that they were logged in, or by their name."""
+        by_name = (s for s in self.series if _is_evaluated(s))
+        return [*filter(_is_loss, (*self.evaluated, *by_name))]
 
     @property
     def metrics(self) -> list[Watched]:
@@ -493,9 +516,14 @@ def _is_loss(logged: Watched) -> bool:
     return "loss" in logged.quantity.lower()
 
 
+def _is_evaluated(one: Watched) -> bool:
+    """True for a logged number whose name says that it is of evaluation, in whatever mode."""
+    return one.is_logged and _OF_EVALUATION.search(one.quantity.lower()) is not None
+
+
 def _is_metric(one: Watched) -> bool:
     """True for a number that the user logs, which is of the model as a whole, and is no loss."""
-    return not (one.direction or one.module or _is_loss(one))
+    return one.is_logged and not _is_loss(one)
 
 
 def listed(functions: Sequence[str]) -> str:

@@ -32,6 +32,7 @@ class Watched(NamedTuple):
         values: Its numbers, float64.
         shown: Its name in sentences, if it is not that of the quantity and the module.
         may_be_undefined: True if NaN or Inf among its numbers tells of none in the model.
+        mode: The mode of the forwards, ``"train"`` or ``"eval"``.
     """
 
     module: str
@@ -43,10 +44,15 @@ class Watched(NamedTuple):
     values: Values
     shown: str = ""
     may_be_undefined: bool = False
+    mode: str = "train"
 
     @staticmethod
     def made(
-        name: tuple[str, str], facts: tuple[str, str, str], steps: Steps, values: Values
+        name: tuple[str, str],
+        facts: tuple[str, str, str],
+        steps: Steps,
+        values: Values,
+        mode: str = "train",
     ) -> Watched:
         """A series, sorted by step; of several numbers at one step the last.
 
@@ -57,6 +63,7 @@ class Watched(NamedTuple):
             facts: Its direction, its rule of health as runs store it, and its unit.
             steps: Its steps.
             values: Its numbers.
+            mode: The mode of the forwards.
         """
         direction, stored, unit = facts
         health = from_stored(stored)
@@ -68,7 +75,7 @@ class Watched(NamedTuple):
         if health == "step_size" and len(steps) > 1:
             gaps = np.diff(steps)
             values = values / np.append(gaps[:1], gaps)
-        made = Watched(*name, direction, health, unit, steps, values)
+        made = Watched(*name, direction, health, unit, steps, values, mode=mode)
         return made._replace(may_be_undefined=may_be_undefined(unit, stored))
 
     @property
@@ -96,6 +103,11 @@ class Watched(NamedTuple):
         """The numbers before a step."""
         n = int(np.searchsorted(self.steps, step))
         return self._replace(steps=self.steps[:n], values=self.values[:n])
+
+    @property
+    def is_logged(self) -> bool:
+        """True for a number of the user's own, a loss or a metric."""
+        return not (self.direction or self.module)
 
     @property
     def last_half(self) -> Values:

@@ -52,12 +52,13 @@ def seen_in(gathered: Gathered, about: About) -> Seen:
     """The findings that the run itself has, in all numbers that were gathered, and those told."""
     curves: dict[int, Watched] = {}
     for group in gathered.groups:
-        if group.name.mode == "train" and not is_recorded(group.name.quantity):
+        if not is_recorded(group.name.quantity):
             curves.update(_watched(group, gathered))
     watched = [curves[i] for i in gathered.series if i in curves]
-    known = Evidence.of(watched, reasons(about.missing, watched))
+    trained = [one for one in watched if one.mode == "train"]
+    known = Evidence.of(watched, reasons(about.missing, trained))
     findings = find_beside(about.told, with_outline(known, about.outline))
-    return Seen(findings, telling(watched))
+    return Seen(findings, telling(trained))
 
 
 def _watched(group: Group, gathered: Gathered) -> Iterator[tuple[int, Watched]]:
@@ -70,7 +71,8 @@ def _watched(group: Group, gathered: Gathered) -> Iterator[tuple[int, Watched]]:
         own = slice(ends[row], ends[row + 1])
         facts = (described.direction, described.health, described.unit)
         name = described.name[:2]
-        yield i, Watched.made(name, facts, numbers.step[own], numbers.value[own])
+        mode = described.name.mode
+        yield i, Watched.made(name, facts, numbers.step[own], numbers.value[own], mode)
 
 
 def finding_entry(found: Finding, telling: Tellings, outline: Outline | None) -> dict[str, Any]:

@@ -155,7 +155,7 @@ def is_of_a_game(loss: Watched, evidence: Evidence) -> bool:
     Not of what is called the loss, as ``"train/loss"`` is, nor of the only one, unless it is a
     player's.
     """
-    if _THE_LOSS.fullmatch(loss.quantity.lower()):
+    if is_the_loss(loss):
         return False
     return len(evidence.losses) > 1 or is_of_player(loss, evidence)
 
@@ -172,8 +172,12 @@ def is_of_players(loss: Watched, evidence: Evidence) -> bool:
 
     What one wins the other loses; and a penalty may come in each eighth step alone.
     """
-    names = [one.quantity.lower() for one in evidence.losses]
-    return len(names) > 1 and not any(_THE_LOSS.fullmatch(name) for name in names)
+    return len(evidence.losses) > 1 and not any(map(is_the_loss, evidence.losses))
+
+
+def is_the_loss(loss: Watched) -> bool:
+    """True for what is called the loss, without a part's name."""
+    return _THE_LOSS.fullmatch(loss.quantity.lower()) is not None
 
 
 def _is_part(loss: Watched, evidence: Evidence) -> bool:

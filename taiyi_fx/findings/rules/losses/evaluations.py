@@ -1,0 +1,132 @@
+"""The loss of evaluation beside that of training: learnt by heart, or another task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.robust import median, smooth
+from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.rules.losses.loss import is_the_loss
+
+_FEW = 5
+"""Evaluations below which a loss has no course yet."""
+_LAST = 3
+"""Of these at least as many are beyond, and a third of all."""
+_RISE, _FAR_RISE = 1.1, 1.5
+"""Times its lowest value, in the least of the last third, that is worth a word, and a warning."""
+_FALLS_ON = 0.9
+"""Of what the loss of training was where that of evaluation was lowest: it goes on to learn."""
+_HARDLY = 0.95
+"""Of what an untrained model costs: a loss of evaluation that stays above has learnt nothing."""
+_LEARNT = 0.5
+"""Of that, below which the loss of training has learnt much."""
+_NEAR = 5
+"""Numbers of training around an evaluation, as single batches differ."""
+
+OVERFITTING = Kind(
+    "overfitting",
+    "warning",
+    "Keep the weights of that step (stop early); more data, augmentation, dropout, weight decay "
+    "or a smaller model make it later",
+)
+EVALUATION_GAP = Kind(
+    "evaluation_gap",
+    "warning",
+    "Compare a batch of evaluation with one of training: how inputs are scaled, the order of the "
+    "classes, the mode that the model is in; evaluate a batch of training: if that costs as much, "
+    "it is how the model is run, else it may have learnt its samples by heart",
+)
+
+UNDEFINED_EVALUATION = Kind(
+    "undefined_evaluation",
+    "warning",
+    "Look at the samples of evaluation, and at how their losses are averaged: of no sample a mean "
+    "has no value; in half precision it may be out of range",
+)
+
+
+def overfitting(evidence: Evidence) -> Iterator[Finding]:
+    """Losses of evaluation that rise for good while the loss of training goes on to fall."""
+    for loss in _finite(evidence):
+        trained = _of_training(loss, evidence)
+        n = len(loss.values)
+        if trained is None or n < _FEW or loss.values.min() <= 0:
+            continue
+        i = int(np.argmin(smooth(loss.values, _LAST)))
+        low, after = median(loss.values[max(i - 1, 0) : i + 2]), loss.values[i + 1 :]
+        beyond = after[-max(_LAST, n // _LAST) :]
+        if i == 0 or len(after) < max(_LAST, n // _LAST) or beyond.min() < _RISE * low:
+            continue
+        then, now = _near(trained, int(loss.steps[i])), _near(trained, int(loss.steps[-1]))
+        if not 0 < now < _FALLS_ON * then:
+            continue
+        step, last = int(loss.steps[i]), median(beyond)
+        text = (
+            f"{_shown(loss)} is lowest at step {step}, {low:.3g}, and rises to {last:.3g}, while "
+            f"{trained.quantity!r} falls on from {then:.3g} to {now:.3g}: what is learnt since is "
+            "of the samples of training alone"
+        )
+        severity = "warning" if beyond.min() >= _FAR_RISE * low else "note"
+        others = {"module": "", "value": last, "severity": severity}
+        yield OVERFITTING.at(loss, i, text, f"near {low:.3g}", **others)
+
+
+def evaluation_gaps(evidence: Evidence) -> Iterator[Finding]:
+    """Losses of evaluation that stay at what an untrained model costs, as training's falls."""
+    for loss in _finite(evidence) if evidence.is_from_the_start else ():
+        trained = _of_training(loss, evidence)
+        if trained is None or len(loss.values) < _FEW:
+            continue
+        first, last = median(trained.values[:_NEAR]), median(trained.values[-_NEAR:])
+        low = float(loss.values.min())
+        if not 0 < last < _LEARNT * first or low < _HARDLY * max(first, loss.values[0]):
+            continue
+        text = (
+            f"{_shown(loss)} is {low:.3g} at best, in {len(loss.values)} evaluations: what an "
+            f"untrained model costs ({trained.quantity!r} begins at {first:.3g}), while "
+            f"{trained.quantity!r} falls to {last:.3g}"
+        )
+        others = {"module": "", "value": low}
+        yield EVALUATION_GAP.at(loss, 0, text, f"below {first:.3g}", **others)
+
+
+def undefined_evaluations(evidence: Evidence) -> Iterator[Finding]:
+    """Losses of evaluation that are NaN or Inf."""
+    for loss in evidence.losses_of_evaluation:
+        bad = ~np.isfinite(loss.values)
+        if bad.any():
+            i, many = int(bad.argmax()), int(bad.sum())
+            more = f", as are {many} of its {len(bad)} numbers" if many > 1 else ""
+            text = f"step {loss.steps[i]}: {_shown(loss)} is {loss.values[i]:.3g}{more}"
+            yield UNDEFINED_EVALUATION.at(loss, i, text, "finite", module="")
+
+
+def _finite(evidence: Evidence) -> Iterator[Watched]:
+    """The losses of evaluation, of which each number counts that is finite."""
+    for loss in evidence.losses_of_evaluation:
+        if len((known := loss.at(np.isfinite(loss.values))).values):
+            yield known
+
+
+def _shown(loss: Watched) -> str:
+    return repr(loss.quantity) + (" in evaluation" if loss.mode != "train" else "")
+
+
+def _of_training(loss: Watched, evidence: Evidence) -> Watched | None:
+    """The loss of training beside one of evaluation: the only one, its namesake, or the whole."""
+    every = evidence.losses
+    if len(every) == 1:
+        return every[0]
+    same = [one for one in every if one.quantity == loss.quantity]
+    return next(iter(same or filter(is_the_loss, every)), None)
+
+
+def _near(trained: Watched, step: int) -> float:
+    """The loss of training at an evaluation: the median of the numbers before it."""
+    end = max(int(np.searchsorted(trained.steps, step, side="right")), 1)
+    return median(trained.values[max(end - _NEAR, 0) : end])
