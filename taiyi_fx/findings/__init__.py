@@ -28,6 +28,7 @@ from taiyi_fx.findings.facts.of_optimizer import GroupSettings, group_settings_o
 from taiyi_fx.findings.facts.regression import Regression, RegressionNotes, regression_of
 from taiyi_fx.findings.facts.slips import Slip, mentions_hooks, slips_of, slips_of_script
 from taiyi_fx.findings.facts.squashed import Squashed, classes_of, squashed_by
+from taiyi_fx.findings.facts.targets import TargetNotes, Targets, targets_of
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.find import find
 from taiyi_fx.findings.finding import Finding
@@ -49,6 +50,8 @@ __all__ = [
     "RegressionNotes",
     "Slip",
     "Squashed",
+    "TargetNotes",
+    "Targets",
     "Watched",
     "attributes_of",
     "batch_axes_of",
@@ -80,5 +83,6 @@ __all__ = [
     "slips_of_script",
     "squashed_by",
     "step_counts_of",
+    "targets_of",
     "undecaying_moments_of",
 ]

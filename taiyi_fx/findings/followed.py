@@ -198,7 +198,7 @@ _OF_HOOK = (  # of values, which make gradients
 _OF_NO_LEARNING = (
     "broadcast torn_view normalised_samples squashed_loss unsquashed_loss dropped_result "
     "batch_as_places masked_product own_pairs unreachable_targets odd_noise lost_steps no_update "
-    "zero_output zero_gradient hidden_layers reads_ahead padded_place"
+    "zero_output zero_gradient hidden_layers reads_ahead padded_place detached zero_weight"
 ).split()
 """Kinds by which a loss may stay where it is: a plateau is a sign of each, and says less."""
 _OF_EPSILON = "vanishing_gradient outlier wild_parameter plateau odd_steps".split()
@@ -240,6 +240,8 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("sorted_batches", dict.fromkeys(_OF_DATA, _is_at_any_time)),
     ("loss_spike", {"drift": _is_of_all_after_a_jump}),
     ("trivial_loss", {"attention_collapse": _is_at_any_time}),
+    ("lost_steps", {"small_steps": _is_at_any_time}),
+    ("detached", {"divergence": _is_at_any_time}),
     *((kind, {"evaluation_gap": _is_at_any_time}) for kind in _OF_EVALUATION),
     ("growth", {"divergence": _is_of_frozen}),
     ("odd_norm", dict.fromkeys(_OF_SINGLE, _is_at_any_time)),

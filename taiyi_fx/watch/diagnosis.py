@@ -18,6 +18,8 @@ from taiyi_fx.findings import (
     RegressionNotes,
     Slip,
     Squashed,
+    TargetNotes,
+    Targets,
     attributes_of,
     batch_axes_of,
     classes_of,
@@ -48,6 +50,7 @@ from taiyi_fx.findings import (
     slips_of_script,
     squashed_by,
     step_counts_of,
+    targets_of,
     undecaying_moments_of,
 )
 from taiyi_fx.outline import Outline
@@ -87,8 +90,9 @@ class Diagnosis:
         self._modules, self._whole = modules, whole
         self._strict = strict
         self._logged: dict[str, int] = {}
-        self._noted: list[tuple[str, RegressionNotes]] = []
+        self._noted: list[tuple[str, RegressionNotes | TargetNotes]] = []
         self._regressions: dict[str, list[Regression]] = {}
+        self._targets: dict[str, list[Targets]] = {}
         self._squashed: dict[str, Squashed] = {}
         self._classes: dict[str, int] = {}
         self._loss_graphs: dict[str, LossGraph] = {}
@@ -105,8 +109,8 @@ class Diagnosis:
     def look_at_loss(self, name: str, value: Any) -> None:
         """Notes how a number is made, if it is called a loss, the first time it is logged.
 
-        What a constant would cost is noted again, after four times as many numbers each time: the
-        targets of a policy change with it.
+        What a constant would cost, and of which classes its targets are, is noted again, after four
+        times as many numbers each time: the targets of a policy change with it.
         """
         if "loss" not in name.lower():
             return
@@ -122,9 +126,9 @@ class Diagnosis:
             self._warn.of(name, f"how {name!r} is made is not known: {error!r}")
 
     def _look_at_loss(self, name: str, value: Any, *, is_first: bool) -> None:
-        notes = regression_of(value)
-        if notes is not None:
-            self._noted.append((name, notes))
+        for notes in (regression_of(value), targets_of(value)):
+            if notes is not None:
+                self._noted.append((name, notes))
         if not is_first:
             return
         if is_released(value):
@@ -134,12 +138,15 @@ class Diagnosis:
         self._classes[name] = classes_of(value)
         self._loss_graphs[name] = loss_graph_of(value, owners_of(self._modules))
 
-    def _read_regressions(self) -> dict[str, list[Regression]]:
-        """The costs of constants, of which the host waits for each but once."""
+    def _read_notes(self) -> None:
+        """Reads what was noted of losses, of which the host waits for each but once."""
         noted, self._noted = self._noted, []
         for name, notes in noted:
-            self._regressions.setdefault(name, []).append(notes.read())
-        return self._regressions
+            read = notes.read()
+            if isinstance(read, Targets):
+                self._targets.setdefault(name, []).append(read)
+            else:
+                self._regressions.setdefault(name, []).append(read)
 
     @functools.cached_property
     def _saves_plainly(self) -> bool:
@@ -160,6 +167,7 @@ class Diagnosis:
         """All findings in some evidence, most urgent first; a rule that fails is warned of once."""
         evidence = evidence.with_series(of_elements(evidence.series, self._modules))
         self._look_at_tensors(evidence)
+        self._read_notes()
         optimizers = self._whole.optimizers
         left_out, strangers = left_out_of(self._modules, optimizers)
         known = replace(
@@ -175,7 +183,8 @@ class Diagnosis:
             evaluates=evaluates(self._modules),
             classes=self._classes,
             loss_graphs=self._loss_graphs,
-            regressions=self._read_regressions(),
+            regressions=self._regressions,
+            targets=self._targets,
             frozen_adapters=frozen_adapters_of(self._modules),
             frozen=frozen_of(self._modules),
             hooks=hooks_of(self._modules),

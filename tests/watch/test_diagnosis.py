@@ -68,8 +68,12 @@ def test_targets_are_looked_at_again_after_four_times_as_many_numbers():
         returned = torch.zeros(64, 1, requires_grad=True)
         targets = (step + 1) * torch.randn(64, 1)
         known.look_at_loss("loss", F.mse_loss(returned * 1, targets))
-    looks = [one.target for one in known._read_regressions()["loss"]]
+        choices = torch.zeros(64, 9, requires_grad=True)
+        known.look_at_loss("other loss", F.cross_entropy(choices, torch.full((64,), step % 9)))
+    known._read_notes()
+    looks = [one.target for one in known._regressions["loss"]]
     assert looks == pytest.approx([1, 4, 16], rel=0.3)
+    assert [one.least for one in known._targets["other loss"]] == [0, 3, 15 % 9]
 
 
 def test_strictly_it_is_an_error():

@@ -25,6 +25,7 @@ from taiyi_fx.findings.facts.regression import Regression
 from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.slips import Slip
 from taiyi_fx.findings.facts.squashed import Squashed
+from taiyi_fx.findings.facts.targets import Targets
 from taiyi_fx.findings.facts.watched import Steps, Watched, at_common_steps, grouped
 
 if TYPE_CHECKING:  # a run is read without torch, which takes a second to import
@@ -104,6 +105,7 @@ class Evidence:
         loss_graphs: What is odd in how a loss is made, by the loss's name.
         regressions: What a constant would cost in some batches, the first and later ones, by the
             name of a loss that is an error.
+        targets: The classes in the same batches, by the name of a loss that chooses between some.
         frozen: The modules with parameters of which none is to be trained now.
         settings: The settings of dropouts and norms, by the module's name.
         shrinkage: The share of each module's parameters that weight decay takes away at a step, for
@@ -146,6 +148,7 @@ class Evidence:
     classes: Mapping[str, int] = field(default_factory=dict)
     loss_graphs: Mapping[str, LossGraph] = field(default_factory=dict)
     regressions: Mapping[str, Sequence[Regression]] = field(default_factory=dict)
+    targets: Mapping[str, Sequence[Targets]] = field(default_factory=dict)
     frozen: frozenset[str] = frozenset()
     frozen_adapters: Sequence[str] = ()
     settings: Mapping[str, LayerSettings] = field(default_factory=dict)

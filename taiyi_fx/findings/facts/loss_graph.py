@@ -50,6 +50,7 @@ from taiyi_fx.findings.facts.noise import OddNoise, log_variances, odd_noise
 from taiyi_fx.findings.facts.padding import Padding, padding_of
 from taiyi_fx.findings.facts.second_uses import used_in_several_ways
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS, is_divergence, squashing_loss
+from taiyi_fx.findings.facts.targets import is_judging
 from taiyi_fx.findings.facts.unsummed import unsummed_softmaxes
 from taiyi_fx.findings.facts.views import torn_views
 from taiyi_fx.findings.facts.volumes import turned_signs
@@ -142,6 +143,7 @@ class LossGraph(NamedTuple):
         of_shares: What it is given, if it is a cross entropy with shares of classes for targets.
         squashing: The loss function of torch that squashes what was squashed already.
         is_judged: True if its last layer is another model's, as a generator's is its judge's.
+        is_judging: True if it asks for one answer to some samples, and for another to others.
         masked_by_product: Softmaxes of scores that were multiplied by a mask of 0 and 1.
         moving_targets: The modules before targets that get gradients.
         odd_ratios: The share of PPO's ratios of probabilities that are not 1; None without any.
@@ -178,6 +180,7 @@ class LossGraph(NamedTuple):
     of_shares: Logits | None = None
     squashing: str = ""
     is_judged: bool = False
+    is_judging: bool = False
     out_of_reach: tuple[OutOfReach, ...] = ()
     last_place: str | None = None
     masked_by_product: tuple[OddSoftmax, ...] = ()
@@ -237,6 +240,7 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         of_shares=logits_of_shares(uses, parameters),
         squashing=squashing_loss(loss),
         is_judged=is_judged(uses, parameters),
+        is_judging=is_judging(uses),
         out_of_reach=tuple(out_of_reach(uses, parameters)),
         last_place=last_place(uses, parameters),
         masked_by_product=softmaxes(masked_by_product(uses)),

@@ -44,6 +44,7 @@ _CLOSED = ("Sigmoid", "Softmax")
 _PRODUCTS = ("Mm", "Bmm")
 _TURNS = KEEPS | TURNS
 _OF_ROWS = ("Split", "SplitWithSizes", "Cat", "Slice")
+_OF_SOME = ("Index", "IndexSelect", "Slice")
 _NORMS = ("LinalgVectorNorm", "Norm")
 _MASKED = ("MaskedFill", "Where")
 _NEAR = 4
@@ -149,7 +150,9 @@ def _is_over_other_axis(node: Any) -> bool:
     if given is None or not (ndim := len(shape_of(given))):
         return False
     axis = ndim - 1 if name_of(node) in _OF_ALIGNMENTS else min(1, ndim - 1)
-    while given is not None and name_of(given) in TURNS:
+    while given is not None and name_of(given) in (*TURNS, *_OF_SOME):
+        if len(shape_of(given)) != ndim:
+            return False
         axis = _axis_before(given, axis, ndim)
         given = operands_of(given)[0]
     if given is None or name_of(given) != _LOSSES[0]:
@@ -158,7 +161,9 @@ def _is_over_other_axis(node: Any) -> bool:
 
 
 def _axis_before(turn: Any, axis: int, ndim: int) -> int:
-    """The axis that one of what a transposition makes was before."""
+    """The axis that one of what a transposition makes was before, or of what takes some rows."""
+    if name_of(turn) in _OF_SOME:
+        return axis
     if name_of(turn) == "Permute":
         return axis_of(turn._saved_dims[axis], ndim)
     a, b = (0, ndim - 1)

@@ -257,10 +257,14 @@ def aligned(given):
         (lambda: aligned(LAYER(FRAMES.transpose(0, 1)).transpose(0, 1)), Squashed("raw")),
         (lambda: F.nll_loss(X.T.log_softmax(1).T, Y), Squashed("axis")),
         (lambda: F.nll_loss(X.T.log_softmax(0).T, Y), None),
+        (lambda: F.nll_loss(X.log_softmax(0)[Y.argsort()], Y), Squashed("axis")),
+        (lambda: F.nll_loss(X.log_softmax(0)[1:], Y[1:]), Squashed("axis")),
+        (lambda: F.nll_loss(X.log_softmax(1)[Y.argsort()], Y), None),
     ],
     ids=[
         *("letters", "frames", "letters before", "frames before", "logits"),
         *("samples turned round", "classes turned round"),
+        *("some samples", "a slice of samples", "classes of some samples"),
     ],
 )
 def test_the_axis_of_classes_is_followed_through_transpositions(loss, name):

@@ -137,7 +137,7 @@ def reading_ahead(evidence: Evidence) -> Iterator[Finding]:
             f"later, and {', '.join(both[:_SHOWN])}{', ...' * (len(both) > _SHOWN)} {seen}"
         )
         if ahead:
-            text += f": {median(ahead[0].values):.2g} of the weight is on keys that are later"
+            text += f": {median(ahead[0].values):.0%} of the weight is on keys that are later"
         yield READS_AHEAD.at(loss, 0, text, "0 of later tokens", module="")
 
 

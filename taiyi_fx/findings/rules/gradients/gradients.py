@@ -11,6 +11,7 @@ from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.watched import Watched, grouped, names_of
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.rules.losses.loss import is_of_player
 from taiyi_fx.findings.rules.optimizer.rates import in_group
 
 _FEW = 3
@@ -21,6 +22,9 @@ _FACTOR = 2.5
 _MOST = 0.7
 _GROWN = 1.5
 _ALONE = 0.99
+_FORWARDS, _PART = 4, 0.7
+"""Forwards of a step whose gradients are to add up, and the size beside all of them of one that is
+but a part: of several models by turns, as of a game, there are fewer."""
 _MORE = 1.2
 """The size beside the layer's own of a gradient that has those of earlier backwards in it."""
 
@@ -37,6 +41,12 @@ NOT_CLEARED = Kind(
     "against each other, each optimizer's own, as the backward of one leaves gradients in both",
 )
 
+CLEARED_BETWEEN = Kind(
+    "cleared_between",
+    "warning",
+    "Call zero_grad() before the loop over micro-batches, not in it, so that their gradients add "
+    "up; if each is a step of the optimizer's, call track() at each",
+)
 NOT_CLEARED_OF_SOME = Kind(
     "gradients_not_cleared",
     "alert",
@@ -60,10 +70,27 @@ def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
         text = "the gradients of most weights have those of earlier backwards in them: they add up"
         yield NOT_CLEARED.at(summed[0], 0, text, "a cosine of 1", module="")
         return
+    if _are_parts(cosines, sizes, evidence):
+        text = (
+            "the gradients of most weights are but a part of those that the "
+            f"{evidence.forwards_per_step} forwards of a step make: they are cleared in between"
+        )
+        yield CLEARED_BETWEEN.at(cosines[0], 0, text, "those of all forwards", module="")
+        return
     piled = [part for part in _parts(cosines, evidence) if _pile_up(part, sizes)]
     yield from (_not_cleared(part, evidence) for part in piled)
     told = {s.module for part in piled for s in part}
     yield from _changed([s for s in cosines if s.module not in told], sizes, evidence)
+
+
+def _are_parts(cosines: list[Watched], sizes: Mapping[str, Watched], evidence: Evidence) -> bool:
+    """True if most gradients lack what earlier forwards of the step add to them."""
+    is_part = [
+        _usual(s) < _APART and _usual(sizes[s.module]) < _PART for s in cosines if s.module in sizes
+    ]
+    are_many = len(is_part) >= _FEW and sum(is_part) > _MOST * len(cosines)
+    is_game = any(is_of_player(loss, evidence) for loss in evidence.losses)
+    return are_many and evidence.forwards_per_step >= _FORWARDS and not is_game
 
 
 def _parts(cosines: list[Watched], evidence: Evidence) -> list[list[Watched]]:

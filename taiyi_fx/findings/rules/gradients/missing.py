@@ -20,8 +20,8 @@ DETACHED = Kind(
     "detached",
     "warning",
     "Look between it and the loss for detach, .data, .item, torch.no_grad, a tensor that is made "
-    "anew, and for what has no gradient: an index of argmax, topk or max, rounding, a comparison; "
-    "to freeze it on purpose call requires_grad_(False)",
+    "anew, for what has no gradient (an index of argmax, topk or max, rounding, a comparison), and "
+    "for a result that nothing uses; to freeze it on purpose call requires_grad_(False)",
 )
 NEVER_CALLED = Kind(
     "never_called",
@@ -118,7 +118,7 @@ def _detached(cut: list[Watched], evidence: Evidence) -> Iterator[Finding]:
         yield from _without_loss(last, evidence)
     elif before:
         site, others = before[-1], before[:-1]
-        text = f"no gradient reaches {site.module!r}, though it is computed with"
+        text = f"no gradient reaches {site.module!r}, though each forward calls it"
         text += f", nor {names_of(others)} before it" if others else ""
         cuts = evidence.cuts_behind(site.module, evidence.weights)
         text += _cut_by(cuts)
@@ -162,7 +162,7 @@ def _without_loss(at_end: list[Watched], evidence: Evidence) -> Iterator[Finding
     if known:
         site, others = known[-1], known[:-1]
         text = (
-            f"no gradient reaches {site.module!r}, though it is computed with, and the optimizer "
+            f"no gradient reaches {site.module!r}, though each forward calls it, and the optimizer "
             "has its weight"
         )
         text += f", nor {names_of(others)} before it" if others else ""

@@ -40,7 +40,7 @@ def own_parameters(evidence: Evidence) -> Iterator[Finding]:
     if pairs:
         first, more = pairs[0], len(pairs) - 1
         text = f"{_named(first)} are exactly 0, and so are their gradients"
-        text += f", and those of {more} more like it" if more else ""
+        text += f"; so are those of {more} more module{'s' * (more > 1)} like it" if more else ""
         yield ZEROS.at(first[0], 0, text, "one of them above 0")
     yield from _silent(every, pulled, pairs, evidence)
     given = {module for group in evidence.group_settings for module in group.modules}

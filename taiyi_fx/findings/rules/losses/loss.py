@@ -152,19 +152,20 @@ def _noise(values: Numbers) -> float:
 def is_of_a_game(loss: Watched, evidence: Evidence) -> bool:
     """True for one of several players, as of a GAN, whose losses need not fall.
 
-    Not of what is called the loss, as ``"train/loss"`` is, nor of the only one, unless it is a
-    player's.
+    Not of what is called the loss, as ``"train/loss"`` is, unless it is a judge's, nor of the only
+    one, unless it is a player's.
     """
+    graph = evidence.loss_graphs.get(loss.quantity)
     if is_the_loss(loss):
-        return False
+        return graph is not None and graph.is_judging
     return len(evidence.losses) > 1 or is_of_player(loss, evidence)
 
 
 def is_of_player(loss: Watched, evidence: Evidence) -> bool:
-    """True for a loss that is a player's by its name, or by another model that judges it."""
+    """True for a loss that is a player's, by its name, or as it is judged or a judge's."""
     graph = evidence.loss_graphs.get(loss.quantity)
-    is_judged = graph is not None and graph.is_judged
-    return is_judged or _PLAYERS.search(loss.quantity.lower()) is not None
+    is_one = graph is not None and (graph.is_judged or graph.is_judging)
+    return is_one or _PLAYERS.search(loss.quantity.lower()) is not None
 
 
 def is_of_players(loss: Watched, evidence: Evidence) -> bool:

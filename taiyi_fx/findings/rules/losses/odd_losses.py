@@ -125,8 +125,9 @@ def _of_shares(loss: Watched, logits: Logits, evidence: Evidence) -> Iterator[Fi
     bounds, first = _bounds(logits, evidence), float(loss.values[0])
     if bounds is not None and first > _BEYOND * bounds.most:
         text = (
-            f"{loss.quantity!r} begins at {first:.3g}, where what {logits.module!r} returns costs "
-            f"{bounds.most:.3g} at most, if the targets of a sample are shares that add up to 1"
+            f"{loss.quantity!r} begins at {first:.3g}: what {logits.module!r} returns costs "
+            f"{bounds.most:.3g} at most with targets that add up to 1 for each sample, and these "
+            "add up to more"
         )
         yield _finding(loss, text, bounds, _SHARES)
 

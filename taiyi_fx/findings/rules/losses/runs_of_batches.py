@@ -1,18 +1,22 @@
-"""A loss that moves in runs of like batches, as of samples that are sorted by their class."""
+"""Samples that are sorted by their class: batches of one class, or a loss that moves in runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.robust import Numbers, median, spread
+from taiyi_fx.findings.facts.targets import Targets
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
+_CASES, _BATCHES, _NEARLY = 8, 3, 0.75
+"""Samples of a batch that are not of one class by chance; such batches, and their share of all."""
+_MIXED = "batches of all classes"
 _MANY = 60
 _SMOOTH = 0.6
 """The deviation of a loss's changes beside its own: batches that are drawn have 1.4."""
@@ -39,13 +43,17 @@ SORTED_BATCHES = Kind(
 
 
 def sorted_batches(evidence: Evidence) -> Iterator[Finding]:
-    """Losses worse than a guess again and again, that are alike from step to step.
+    """Batches of one class each; losses worse than a guess again and again, alike at like steps.
 
     Of parts of a loss none: one of a player that wins and loses goes up and down by itself, and
     batches that are sorted show in the whole.
     """
     whole = [loss for loss in evidence.losses if loss.quantity.lower() == "loss"]
     for loss in whole or evidence.losses:
+        batches = evidence.targets.get(loss.quantity, ())
+        if text := _of_one_class_each(batches):
+            yield SORTED_BATCHES.at(loss, 0, f"{loss.quantity!r} {text}", _MIXED, module="")
+            continue
         classes = evidence.classes.get(loss.quantity, 0)
         if classes < 2 or not _is_of_each_step(loss) or not np.isfinite(loss.values).all():
             continue
@@ -61,7 +69,25 @@ def sorted_batches(evidence: Evidence) -> Iterator[Finding]:
                 f"more than a guess among {classes} classes ({guess:.3g}) in {worse:.0%} of the "
                 "last half"
             )
-            yield SORTED_BATCHES.at(loss, 0, text, "batches of all classes", module="")
+            yield SORTED_BATCHES.at(loss, 0, text, _MIXED, module="")
+
+
+def _of_one_class_each(batches: Sequence[Targets]) -> str:
+    """The end of a sentence on batches that have one class each, but not the same; else empty."""
+    alike = [one for one in batches if one.is_of_one and one.cases >= _CASES and not one.is_of_two]
+    classes = [int(one.least) for one in alike]
+    is_first = bool(batches) and batches[0] in alike
+    if not is_first or len(alike) < max(_BATCHES, _NEARLY * len(batches)) or len({*classes}) < 2:
+        return ""
+    return (
+        f"has targets of a single class in {len(alike)} of the {len(batches)} batches that were "
+        f"looked at ({alike[0].cases} targets in the first): of the classes {_words(classes)}"
+    )
+
+
+def _words(numbers: Sequence[int]) -> str:
+    *others, last = map(str, numbers)
+    return f"{', '.join(others)} and {last}"
 
 
 def _comes_again(is_worse: NDArray[np.bool_]) -> bool:

@@ -28,8 +28,8 @@ _BELOW = 0.01
 """So far below 0 no rounding takes a loss."""
 
 _TARGETS = (
-    "Give binary_cross_entropy_with_logits targets of 0 and 1, as F.one_hot(y, classes).float(), "
-    "not the numbers of classes; for those take cross_entropy"
+    "Give binary_cross_entropy_with_logits targets of 0 and 1: masks of 0 and 255 divided by 255, "
+    "F.one_hot(y, classes).float() for the numbers of classes, or take cross_entropy for those"
 )
 _TO_ONE = (
     "Look at the targets: a softmax over the axis of the classes makes them add up to 1 for each "
@@ -49,6 +49,9 @@ def unbounded_losses(evidence: Evidence) -> Iterator[Finding]:
     No cross entropy is below zero.
     """
     for loss in evidence.losses:
+        if (found := _of_range(loss, evidence)) is not None:
+            yield found
+            continue
         sizes, n = -loss.values, len(loss.values)
         guess, classes = guess_of(loss, evidence)
         if evidence.is_from_the_start and _is_negated(loss, guess) and _has_sign(loss, evidence):
@@ -73,6 +76,20 @@ def unbounded_losses(evidence: Evidence) -> Iterator[Finding]:
             )
             others = {"module": "", "value": float(loss.values.min())}
             yield UNBOUNDED_LOSS.at(loss, i, text, "bounded from below", **others)
+
+
+def _of_range(loss: Watched, evidence: Evidence) -> Finding | None:
+    """Targets of yes or no that are no shares: so no answer to them is the best."""
+    known = [one for one in evidence.targets.get(loss.quantity, ()) if one.is_of_two]
+    least, most = min((x.least for x in known), default=0), max((x.most for x in known), default=0)
+    if least >= 0 and most <= 1:
+        return None
+    text = (
+        f"{loss.quantity!r} takes targets between 0 and 1, and these lie between {least:.3g} and "
+        f"{most:.3g}: the larger the logits, the smaller the loss, without end"
+    )
+    others = {"module": "", "value": most if most > 1 else least, "advice": _TARGETS}
+    return UNBOUNDED_LOSS.at(loss, 0, text, "0 to 1", **others)
 
 
 def _of_targets(loss: Watched, evidence: Evidence) -> Finding | None:

@@ -183,3 +183,46 @@ def test_the_first_gradient_of_a_branch_that_begins_at_nothing_says_nothing():
     (found,) = changed_gradients(of({"h.2": [float("nan"), -1.0, -1.0]}))
     assert found.module == "h.2"
     assert [*changed_gradients(of({"h.2": [float("nan"), float("nan"), -1.0]}))] == []
+
+
+def partial_sums(n=8, cosine=0.4, size=0.3, name="loss"):
+    known = of(all_cosines=cosine, all_factors=size)
+    known = replace(known, series=(*known.series, *evidence({("", name): 1.0}).series))
+    return replace(known, forwards_per_step=n)
+
+
+def test_gradients_that_are_cleared_between_micro_batches_are_told():
+    (found,) = changed_gradients(partial_sums())
+    assert (found.kind, found.severity, found.module) == ("cleared_between", "warning", "")
+    assert "but a part of those that the 8 forwards of a step make" in found.text
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        partial_sums(n=2),
+        partial_sums(cosine=1.0, size=1.0),
+        partial_sums(cosine=1.0, size=0.125),
+        partial_sums(size=0.9),
+        replace(partial_sums(), loss_graphs={"loss": LossGraph(is_judging=True)}),
+    ],
+    ids=["few forwards", "whole", "divided", "as large", "a judge's"],
+)
+def test_other_gradients_of_several_forwards_are_none(known):
+    assert "cleared_between" not in {one.kind for one in changed_gradients(known)}
+
+
+def test_a_zero_grad_within_the_loop_over_micro_batches_is_found():
+    torch.manual_seed(0)
+    layers = [layer for _ in range(3) for layer in (nn.Linear(8, 8), nn.ReLU())]
+    model = nn.Sequential(*layers, nn.Linear(8, 3))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    watched = taiyi_fx.instrument(model, optimizer=optimizer)
+    for step in range(20):
+        for _ in range(6):
+            optimizer.zero_grad()
+            x = torch.randn(8, 8)
+            nn.functional.cross_entropy(watched(x), x[:, :3].argmax(1)).backward()
+        watched.monitor.track(step)
+        optimizer.step()
+    assert "cleared_between" in {one.kind for one in watched.monitor.findings}

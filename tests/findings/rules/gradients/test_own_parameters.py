@@ -36,8 +36,8 @@ def test_two_factors_that_are_both_zero_are_an_alert():
     found = found_in(0.0)[0]
     assert (found.kind, found.severity, found.module) == ("zero_weight", "alert", "0")
     assert found.text == (
-        "the parameters 'A' and 'B' of '0' are exactly 0, and so are their gradients, and those of "
-        "1 more like it"
+        "the parameters 'A' and 'B' of '0' are exactly 0, and so are their gradients; so are "
+        "those of 1 more module like it"
     )
 
 

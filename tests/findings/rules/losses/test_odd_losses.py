@@ -90,7 +90,7 @@ def found_for_shares(loss, **others):
 def test_shares_that_add_up_to_more_than_one_cost_too_much():
     (found,) = found_for_shares(2 * GUESS)
     assert (found.kind, found.severity, found.module) == ("odd_loss", "warning", "")
-    assert "if the targets of a sample are shares that add up to 1" in found.text
+    assert "at most with targets that add up to 1 for each sample" in found.text
     assert "binary_cross_entropy_with_logits" in found.advice
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from taiyi_fx.findings import Targets
 from taiyi_fx.findings.rules.losses.runs_of_batches import sorted_batches
 from tests.findings.given import evidence
 
@@ -67,3 +68,32 @@ def test_of_parts_none_is_sorted_where_the_whole_is_not():
     known = replace(evidence(numbers), classes=dict.fromkeys(("loss", "kl_loss"), 10))
     assert [*sorted_batches(known)] == []
     assert len([*sorted_batches(replace(known, series=known.series[:1]))]) == 1
+
+
+def of_batches(*ranges, cases=32, is_of_two=False):
+    known = evidence({("", "loss"): 2.4 + 0.01 * NOISE})
+    targets = [Targets(cases, is_of_two, *each) for each in ranges]
+    return [*sorted_batches(replace(known, targets={"loss": targets}))]
+
+
+def test_batches_of_one_class_each_are_told_whatever_the_loss():
+    (found,) = of_batches((0, 0), (0, 0), (3, 3), (4, 5), (7, 7))
+    assert (found.kind, found.severity, found.module) == ("sorted_batches", "warning", "")
+    assert "in 4 of the 5 batches that were looked at (32 targets in the first)" in found.text
+    assert found.text.endswith("of the classes 0, 0, 3 and 7")
+
+
+@pytest.mark.parametrize(
+    ("ranges", "others"),
+    [
+        ([(0, 9), (0, 0), (3, 3), (4, 4), (7, 7)], {}),
+        ([(0, 0), (0, 9), (3, 3), (0, 9), (7, 7)], {}),
+        ([(0, 0)] * 5, {}),
+        ([(0, 0), (3, 3)], {}),
+        ([(0, 0), (1, 1), (2, 2)], {"cases": 4}),
+        ([(0, 0), (1, 1), (0, 0)], {"is_of_two": True}),
+    ],
+    ids=["mixed at first", "mixed now and then", "the same", "few", "of few", "of a judge"],
+)
+def test_other_batches_are_none(ranges, others):
+    assert of_batches(*ranges, **others) == []

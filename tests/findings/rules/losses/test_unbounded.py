@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from taiyi_fx.findings import LossGraph
+from taiyi_fx.findings import LossGraph, Targets
 from taiyi_fx.findings.facts.logits import Logits
 from taiyi_fx.findings.rules.losses.unbounded import unbounded_losses
 from tests.findings.given import evidence
@@ -116,3 +116,22 @@ def test_a_divergence_below_zero_is_one_of_other_shares():
 def test_a_divergence_near_zero_and_other_losses_below_it_are_none():
     assert of_divergence([0.3, 0.0, -1e-4]) == []
     assert of_divergence([0.3, -0.1], is_divergence=False) == []
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "is_of_two", "is_told"),
+    [
+        (0.0, 255.0, True, True),
+        (-1.0, 1.0, True, True),
+        (0.0, 1.0, True, False),
+        (0.1, 0.9, True, False),
+        (0, 9, False, False),
+    ],
+    ids=["a mask", "signs", "yes and no", "shares", "classes"],
+)
+def test_targets_that_are_no_shares_are_told_at_the_first_step(least, most, is_of_two, is_told):
+    known = evidence({("", "loss"): [0.7]})
+    known = replace(known, targets={"loss": [Targets(32, is_of_two, least, most)]})
+    found = [*unbounded_losses(known)]
+    assert [one.kind for one in found] == ["unbounded_loss"] * is_told
+    assert all(f"between {least:.3g} and {most:.3g}" in one.text for one in found)
