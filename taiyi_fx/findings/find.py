@@ -11,7 +11,7 @@ from taiyi_fx.findings.causes import ORIGINS, by_severity, causes_first
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.idle import without_steps_of_idle
 from taiyi_fx.findings.facts.watched import grouped
-from taiyi_fx.findings.finding import SEVERITIES, Finding, Severity
+from taiyi_fx.findings.finding import SEVERITIES, Finding, Severity, with_consequences
 from taiyi_fx.findings.followed import follow_ups_beneath
 from taiyi_fx.findings.listed import Findings
 from taiyi_fx.findings.rules.attention.attention import (
@@ -65,6 +65,7 @@ from taiyi_fx.findings.rules.losses.runs_of_batches import sorted_batches
 from taiyi_fx.findings.rules.losses.sequences import (
     copied_targets,
     first_places,
+    held_targets,
     ignored_classes,
     padded,
     shifted_targets,
@@ -190,6 +191,7 @@ RULES: tuple[Rule, ...] = (
     moving_targets,
     odd_ratios,
     copied_targets,
+    held_targets,
     shifted_targets,
     first_places,
     padded,
@@ -301,7 +303,7 @@ def _found(evidence: Evidence, *, strict: bool) -> list[Finding]:
     kinds = _of_each_kind([name_hooks(one, known) for one in found])
     every = follow_ups_beneath(causes_first(kinds), known)
     ends = [name_hooks(one, evidence) for one in _applied(non_finite, evidence, strict=strict)]
-    origins = [found for found in every if found.kind in _LEADS_TO_NON_FINITE]
+    origins = [found for found in every if _may_lead_to_non_finite(found)]
     if ends and origins:
         # It may be what these grew to: the origin comes first, and then what nobody should miss.
         first = origins[0]
@@ -310,6 +312,11 @@ def _found(evidence: Evidence, *, strict: bool) -> list[Finding]:
     else:
         every = [*ends, *every]
     return by_severity([*every, *of_scaler])
+
+
+def _may_lead_to_non_finite(found: Finding) -> bool:
+    """True for what grows to Inf, and for what makes it grow."""
+    return not _LEADS_TO_NON_FINITE.isdisjoint(one.kind for one in with_consequences([found]))
 
 
 def _applied(rule: Rule, evidence: Evidence, *, strict: bool) -> list[Finding]:

@@ -9,6 +9,15 @@ from taiyi_fx.findings.causes import by_severity
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 
+_LEAST_TOLD = "plateau"
+"""A sign of nearly anything that is wrong early on, which says less than all else."""
+_EARLY = 0.2
+"""The share of the training until then."""
+_OF_ANYTHING = frozenset(
+    "plateau faded_output evaluation_gap overfitting undefined_evaluation undefined_metric "
+    "dropout_in_evaluation parted_copies own_rule rule_failed".split()
+)
+"""Kinds that do not make a loss stay where it is: its like, and what evaluation alone meets."""
 _ROUNDED = 1e-6
 """Steps beside the weight that float32 rounds away in some weights: half of its precision is 6e-8,
 and the steps of one weight are several times smaller than those of others."""
@@ -25,6 +34,14 @@ def follow_ups_beneath(every: Sequence[Finding], evidence: Evidence) -> list[Fin
     for kind, follows in _FOLLOWING:
         for cause in [one for one in left if one.kind == kind]:
             left = _led_by(cause, left, follows, evidence)
+    early = _EARLY * evidence.last_step
+    reasons = (
+        one
+        for one in left
+        if one.kind not in _OF_ANYTHING and one.severity != "note" and one.step <= early
+    )
+    for cause in [*reasons][:1]:
+        left = _led_by(cause, left, {_LEAST_TOLD: _is_at_any_time}, evidence)
     return left
 
 
@@ -166,13 +183,10 @@ _OF_NOTHING: Mapping[str, Follows] = dict.fromkeys(
     _is_in_its_block,
 )
 _OF_SIZE = ("wild_output", "growth", "drift", "wild_parameter", "exploding_gradient", "outlier")
-_OF_DATA = (
-    "zero_output share_of_trouble zero_gradient vanishing_gradient loss_spike plateau".split()
-)
+_OF_DATA = "zero_output share_of_trouble zero_gradient vanishing_gradient loss_spike".split()
 _OF_LOSS = (
-    "gradients_not_cleared changed_gradient drift large_steps small_steps vanishing_gradient "
-    "plateau".split()
-)
+    "gradients_not_cleared changed_gradient drift large_steps small_steps vanishing_gradient"
+).split()
 _OF_ZEROS = "outlier rank_collapse missing_residual share_of_trouble zero_gradient".split()
 _OF_INPUT = (
     "outlier wild_output saturated gradient_jump share_of_trouble drift large_steps foreign_steps "
@@ -182,7 +196,7 @@ _OF_NORM = (
     "attention_collapse attention_logit_growth outlier stream_jump wild_output "
     "growing_values".split()
 )
-_OF_SINGLE = "vanishing_gradient rank_collapse plateau zero_output faded_output".split()
+_OF_SINGLE = "vanishing_gradient rank_collapse zero_output faded_output".split()
 _OF_GROWTH: Mapping[str, Follows] = dict.fromkeys(
     ("share_of_trouble", "zero_gradient", "zero_output", "saturated"), _is_later_and_behind
 )
@@ -195,16 +209,10 @@ _OF_RATE = (
 _OF_HOOK = (  # of values, which make gradients
     "gradient_jump outlier wild_output growth share_of_trouble zero_gradient saturated".split()
 )
-_OF_NO_LEARNING = (
-    "broadcast torn_view normalised_samples squashed_loss unsquashed_loss dropped_result "
-    "batch_as_places masked_product own_pairs unreachable_targets odd_noise lost_steps no_update "
-    "zero_output zero_gradient hidden_layers reads_ahead padded_place detached zero_weight"
-).split()
-"""Kinds by which a loss may stay where it is: a plateau is a sign of each, and says less."""
-_OF_EPSILON = "vanishing_gradient outlier wild_parameter plateau odd_steps".split()
+_OF_EPSILON = "vanishing_gradient outlier wild_parameter odd_steps".split()
 _OF_SUMS = "large_steps divergence loss_spike drift odd_steps".split()
 _OF_SIGN = "unbounded_loss wild_parameter growth divergence loss_spike wild_output".split()
-_OF_PULL = "moving_target faded_output plateau rank_collapse drift trivial_loss".split()
+_OF_PULL = "moving_target faded_output rank_collapse drift trivial_loss".split()
 _OF_FADING = (
     "wild_input growing_values wild_output large_steps batch_axis saturated share_of_trouble "
     "rank_collapse"
@@ -213,12 +221,12 @@ _OF_FADING = (
 _OF_EVALUATION = "stale_statistics dropout_in_evaluation wild_input copied_targets".split()
 _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("small_steps", {"no_update": _is_rounded_away}),
-    ("softmax_axis", dict.fromkeys(("zero_gradient", "plateau"), _is_of_one)),
+    ("softmax_axis", {"zero_gradient": _is_of_one}),
     ("odd_loss", dict.fromkeys(_OF_LOSS, _is_at_any_time)),
     (
         "detached",
         {
-            **dict.fromkeys(("zero_weight", "zero_output", "plateau"), _is_of_all),
+            **dict.fromkeys(("zero_weight", "zero_output"), _is_of_all),
             "rank_collapse": _is_of_it,
         },
     ),
@@ -226,7 +234,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("odd_forward", dict.fromkeys(("missing_residual", "missing_norm", "outlier"), _is_of_it)),
     ("no_update", dict.fromkeys(("gradients_not_cleared", "changed_gradient"), _is_of_it)),
     ("large_decay", {"drift": _is_of_all_or_it}),
-    ("odd_setting", dict.fromkeys(("plateau", "small_steps", "odd_steps"), _is_of_all)),
+    ("odd_setting", dict.fromkeys(("small_steps", "odd_steps"), _is_of_all)),
     ("odd_setting", dict.fromkeys(_OF_SETTINGS, _is_of_all_or_it_from_then)),
     (
         "raised_rate",
@@ -242,6 +250,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("trivial_loss", {"attention_collapse": _is_at_any_time}),
     ("lost_steps", {"small_steps": _is_at_any_time}),
     ("detached", {"divergence": _is_at_any_time}),
+    ("evaluation_mode", {**dict.fromkeys(_OF_RATE, _is_from_then), "evaluation_gap": _is_later}),
     *((kind, {"evaluation_gap": _is_at_any_time}) for kind in _OF_EVALUATION),
     ("growth", {"divergence": _is_of_frozen}),
     ("odd_norm", dict.fromkeys(_OF_SINGLE, _is_at_any_time)),
@@ -253,7 +262,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     (
         "zero_output",
         {
-            **dict.fromkeys(("vanishing_gradient", "gradient_jump", "plateau"), _is_of_it_so_far),
+            **dict.fromkeys(("vanishing_gradient", "gradient_jump"), _is_of_it_so_far),
             "outlier": _is_of_gradients,
         },
     ),
@@ -264,7 +273,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("large_epsilon", dict.fromkeys(_OF_EPSILON, _is_at_any_time)),
     ("vanishing_gradient", {"drift": _is_shrinkage_of_all, "outlier": _is_later}),
     ("ended_rate", {"no_update": _is_of_all, "small_steps": _is_at_any_time}),
-    ("moving_target", {"faded_output": _is_at_any_time, "plateau": _is_at_any_time}),
+    ("moving_target", {"faded_output": _is_at_any_time}),
     ("gradients_not_cleared", dict.fromkeys(_OF_SUMS, _is_at_any_time)),
     ("turned_sign", dict.fromkeys((*_OF_PULL, *_OF_SIGN), _is_at_any_time)),
     ("pulled_alone", dict.fromkeys(_OF_PULL, _is_at_any_time)),
@@ -279,11 +288,9 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("zero_output", {"odd_steps": _is_before}),
     (
         "batch_axis",
-        dict.fromkeys("zero_gradient rank_collapse plateau odd_steps".split(), _is_at_any_time),
+        dict.fromkeys("zero_gradient rank_collapse odd_steps".split(), _is_at_any_time),
     ),
-    ("ended_rate", {"plateau": _is_at_any_time}),
     *((kind, {"faded_output": _is_at_any_time}) for kind in _OF_FADING),
-    *((kind, {"plateau": _is_at_any_time}) for kind in _OF_NO_LEARNING),
 )
 """The kind of each cause, near ones first, with the kinds of what may follow from it, and the test
 whether it does."""

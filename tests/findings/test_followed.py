@@ -78,7 +78,7 @@ def test_causes_of_causes_hold_all_of_it_flat():
 
 
 def test_others_stay_as_they_are():
-    every = [of("outlier", "alert", "a.x"), of("plateau", "note", "")]
+    every = [of("outlier", "alert", "a.x"), of("loss_spike", "note", "")]
     assert follow_ups_beneath(every, MODEL) == every
 
 
@@ -230,3 +230,32 @@ def test_a_part_without_numbers_stands_where_the_first_module_in_it_does():
     effects = [of("wild_output", "alert", name) for name in ("a.z", "b.x", "", "elsewhere")]
     told = {module: led for _, module, led in beneath(cause, *effects)}
     assert told == {"b": ["b.x"], "": [], "a.z": [], "elsewhere": []}
+
+
+@pytest.mark.parametrize(
+    ("kind", "severity", "step", "is_led"),
+    [
+        ("outlier", "alert", 0, True),
+        ("torn_view", "warning", 0, True),
+        ("torn_view", "note", 0, False),
+        ("weight_jump", "alert", 30, False),
+        ("dropout_in_evaluation", "warning", 0, False),
+    ],
+    ids=["a number", "the structure", "a note", "late", "of evaluation"],
+)
+def test_a_plateau_is_beneath_whatever_is_wrong_early_on(kind, severity, step, is_led):
+    known = evidence({("a.x", "WeightNorm"): 1.0})
+    every = [replace(of(kind, severity, "a.x"), step=step), of("plateau", "warning", "")]
+    assert len(follow_ups_beneath(every, known)) == 2 - is_led
+
+
+def test_what_goes_wrong_in_evaluation_mode_is_beneath_it_from_then_on():
+    cause = replace(of("evaluation_mode", "warning", ""), step=10)
+    later = replace(of("large_steps", "alert", ""), step=12)
+    before = replace(of("wild_parameter", "alert", "a.x"), step=2)
+    first, second = follow_ups_beneath([later, before, cause], MODEL)
+    assert (first.kind, first.severity, second.kind) == (
+        "evaluation_mode",
+        "alert",
+        "wild_parameter",
+    )

@@ -150,11 +150,17 @@ def owner_before(node: Any, parameters: Mapping[int, str]) -> str:
             name = parameters.get(id(getattr(x, "variable", None)), "")
             if name:
                 return name
-        level = [y for x in level for y in makers_of(x) if id(y) not in seen]
+        makers = (_leaf_or_self(y) for x in level for y in makers_of(x))
+        level = [y for y in makers if id(y) not in seen]
         seen |= {id(y) for y in level}
         if not level:
             break
     return ""
+
+
+def _leaf_or_self(node: Any) -> Any:
+    """The leaf that a function only rearranges, as the weight of a layer is turned; else itself."""
+    return maker_of(node) if name_of(node) in REARRANGES and is_parameter(node) else node
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,8 @@ _OF_EVALUATION = re.compile(
     r"(?<![a-z])(val|valid|validation|eval|evaluation|test|dev|held[ _-]?out)(?![a-z])"
 )
 """The name of a loss on samples that are not trained on."""
+_MANY = 16
+"""Steps in a row with a number of evaluation mode: no evaluation is made so often."""
 _SCALE = 1e-3
 """The size at which gains of branches begin that are to be nothing at first: 1e-4 to 1e-6."""
 
@@ -164,13 +166,21 @@ class Evidence:
     def of(series: Iterable[Watched], reasons: Reasons | None = None) -> Evidence:
         """The evidence in some series; empty ones are left out.
 
-        Of those of evaluation mode what was logged counts alone.
+        Of those of evaluation mode what was logged counts alone; where it is logged at each step,
+        it is of a model that is trained in evaluation mode.
         """
         known = [one for one in series if len(one.steps)]
-        evaluated = tuple(one for one in known if one.mode != "train" and one.is_logged)
-        return Evidence(
-            tuple(one for one in known if one.mode == "train"), reasons or {}, evaluated
-        )
+        trained = {(one.module, one.quantity): one for one in known if one.mode == "train"}
+        evaluated = list[Watched]()
+        for one in known:
+            if one.mode == "train" or not one.is_logged:
+                continue
+            own = trained.get((one.module, one.quantity))
+            if _is_of_training(one, own):
+                trained[one.module, one.quantity] = one.behind(own)
+            else:
+                evaluated.append(one)
+        return Evidence(tuple(trained.values()), reasons or {}, tuple(evaluated))
 
     def with_series(self, series: Iterable[Watched]) -> Evidence:
         """The same with other series; empty ones are left out."""
@@ -513,6 +523,12 @@ class Evidence:
     def last_step(self) -> int:
         """The latest step."""
         return max((int(s.steps[-1]) for s in self.series), default=0)
+
+
+def _is_of_training(evaluated: Watched, trained: Watched | None) -> bool:
+    """True for numbers of evaluation mode at each step, where none come in training mode."""
+    is_of_each = len(evaluated.steps) >= _MANY and median(np.diff(evaluated.steps)) == 1
+    return is_of_each and (trained is None or trained.steps[-1] <= evaluated.steps[0])
 
 
 def _is_loss(logged: Watched) -> bool:

@@ -38,6 +38,7 @@ from taiyi_fx.findings.facts.given_to_losses import (
     out_of_reach,
     own_pairs,
 )
+from taiyi_fx.findings.facts.held_targets import HeldTargets, held_targets
 from taiyi_fx.findings.facts.ignored import IgnoredClass, ignored_class
 from taiyi_fx.findings.facts.layer_runs import (
     doubled_layers,
@@ -85,11 +86,13 @@ class OddSoftmax(NamedTuple):
         module: The module whose parameters come next before it; empty if it is not known.
         axis: Its axis.
         shape: The shape of what it makes.
+        is_of_best: True for one of what was chosen from others, as the best by ``topk``.
     """
 
     module: str
     axis: int
     shape: tuple[int, ...]
+    is_of_best: bool = False
 
     @property
     def is_of_one(self) -> bool:
@@ -156,6 +159,7 @@ class LossGraph(NamedTuple):
         turned_signs: The modules of logarithms that it has with the wrong sign.
         log_variances: The modules whose output it takes for the logarithm of a variance.
         ignored: A class that it leaves out, which is no padding; None if there is none.
+        held: Targets that are among what the model is given; None if none is seen.
     """
 
     softmaxes: tuple[OddSoftmax, ...] = ()
@@ -193,6 +197,7 @@ class LossGraph(NamedTuple):
     turned_signs: tuple[str, ...] = ()
     log_variances: frozenset[str] = frozenset()
     ignored: IgnoredClass | None = None
+    held: HeldTargets | None = None
 
 
 def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
@@ -253,12 +258,15 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         turned_signs=tuple(dict.fromkeys(turned_signs(uses, parameters))),
         odd_noise=next(odd_noise(uses, parameters), None),
         ignored=ignored_class(uses),
+        held=held_targets(uses, parameters),
     )
 
 
 def _softmax(node: Any, parameters: Mapping[int, str]) -> OddSoftmax:
-    shape = shape_of(node)
-    return OddSoftmax(owner_before(node, parameters), axis_of(node._saved_dim, len(shape)), shape)
+    shape, maker = shape_of(node), maker_of(node)
+    is_of_best = maker is not None and name_of(maker) in _CHOOSING
+    axis = axis_of(node._saved_dim, len(shape))
+    return OddSoftmax(owner_before(node, parameters), axis, shape, is_of_best)
 
 
 def _is_made_anew(loss: Any, uses: Uses, parameters: Mapping[int, str]) -> bool:

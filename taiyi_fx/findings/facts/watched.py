@@ -99,6 +99,14 @@ class Watched(NamedTuple):
         """The chosen numbers."""
         return self._replace(steps=self.steps[chosen], values=self.values[chosen])
 
+    def behind(self, earlier: Watched | None) -> Watched:
+        """The numbers, behind those of an earlier series and as part of it."""
+        if earlier is None:
+            return self._replace(mode="train")
+        steps = np.concatenate([earlier.steps, self.steps])
+        values = np.concatenate([earlier.values, self.values])
+        return earlier._replace(steps=steps, values=values)
+
     def before(self, step: int) -> Watched:
         """The numbers before a step."""
         n = int(np.searchsorted(self.steps, step))

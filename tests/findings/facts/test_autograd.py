@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from taiyi_fx.findings import owners_of
 from taiyi_fx.findings.facts.autograd import (
     Uses,
     axis_of,
@@ -12,6 +13,7 @@ from taiyi_fx.findings.facts.autograd import (
     maker_of,
     makers_of,
     name_of,
+    owner_before,
     shape_of,
 )
 from taiyi_fx.passes.probes.eager_taps import EagerTap
@@ -67,3 +69,10 @@ def test_what_a_backward_has_freed_is_known():
     assert is_released(loss)
     assert not is_released(1.0)
     assert not is_released(x.sum())  # which saves nothing
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_the_module_before_a_function_is_the_nearest_though_it_has_no_bias(has_bias):
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2, bias=has_bias))
+    owners = owners_of(dict(model.named_modules()))
+    assert owner_before(model(X).topk(1).values.grad_fn, owners) == "1"

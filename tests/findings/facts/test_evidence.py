@@ -122,3 +122,26 @@ def test_evidence_with_other_series_leaves_out_empty_ones():
     known = evidence({("a", "WeightNorm"): 1, ("b", "WeightNorm"): 1})
     cut = known.with_series(s.before(0 if s.module == "a" else 3) for s in known.series)
     assert [(s.module, len(s.values)) for s in cut.series] == [("b", 3)]
+
+
+def logged(steps, mode, name="loss"):
+    return Watched.made(
+        ("", name), ("", "", ""), np.array(steps), np.arange(len(steps)) + 1.0, mode
+    )
+
+
+def test_a_loss_of_each_step_in_evaluation_mode_is_of_a_training_in_that_mode():
+    """As of a model that nobody puts back into training mode after an evaluation."""
+    every = Evidence.of([logged(range(10), "train"), logged(range(10, 40), "eval")])
+    (loss,) = every.losses
+    assert (loss.steps.tolist(), every.evaluated) == ([*range(40)], ())
+    assert Evidence.of([logged(range(40), "eval")]).losses[0].mode == "train"
+
+
+@pytest.mark.parametrize(
+    "steps", [range(9, 400, 10), range(30, 40), range(5, 40)], ids=["rarer", "few", "beside"]
+)
+def test_a_loss_of_evaluations_beside_a_training_is_none_of_it(steps):
+    every = Evidence.of([logged(range(10), "train"), logged(steps, "eval")])
+    assert [len(loss.steps) for loss in every.losses] == [10]
+    assert [len(loss.steps) for loss in every.losses_of_evaluation] == [len(steps)]

@@ -137,6 +137,7 @@ def test_a_softmax_over_samples_is_seen(made, after_backward):
 def test_a_softmax_of_one_element_is_seen(made):
     (found,) = looked_at(made, after_backward=True).softmaxes
     assert found.is_of_one
+    assert found.is_of_best == (made is SOFTMAX_OF_ONE["the one best"])
     assert found.module in ("one", "many", "conv")
 
 

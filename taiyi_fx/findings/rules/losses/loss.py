@@ -29,6 +29,8 @@ _CLEAR, _LEARNT = 8.0, 0.8
 it before: nothing of what was learnt helps."""
 _WORSE = 1.05
 """And so many times that cost."""
+_STEADY = 4.0
+"""Times the least that the mean of a batch's targets costs, as of returns it grows."""
 _PART = 0.2
 """Of where the loss began: jumps that are smaller undo little."""
 _LASTS = 5
@@ -121,7 +123,8 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         is_odd = is_huge or (is_worse and not is_latest)
         is_wild = lasts or (is_odd and not _is_tail(loss.values, medians, is_spike))
         # A loss below 0 has no level of its own: weights that are learnt may make it any number.
-        is_wild = is_wild and is_seen and medians[i] > 0 and not may_rise(loss, evidence)
+        is_wild = is_wild and is_seen and medians[i] > 0
+        is_wild = is_wild and not (may_rise(loss, evidence) or is_unsteady(loss, evidence))
         severity = "warning" if is_wild else "note"
         yield SPIKE.at(loss, i, text, f"near {medians[i]:.3g}", module="", severity=severity)
 
@@ -137,6 +140,12 @@ def _is_tail(values: Numbers, medians: Numbers, is_spike: NDArray[np.bool_]) -> 
     at = np.flatnonzero(is_spike)
     is_back = values[np.minimum(at + 1, len(values) - 1)] <= _HIGH * medians[at]
     return len(at) > max(_LASTS, _TAIL * len(values)) and bool(is_back.mean() >= _ALONE)
+
+
+def is_unsteady(loss: Watched, evidence: Evidence) -> bool:
+    """True for an error of targets that vary more and more, as those that follow the model do."""
+    costs = [one.constant for one in evidence.regressions.get(loss.quantity, ())]
+    return bool(costs) and max(costs) > _STEADY * min(costs)
 
 
 def guess_of(loss: Watched, evidence: Evidence) -> tuple[float, int]:

@@ -97,7 +97,8 @@ def plateau(evidence: Evidence) -> Iterator[Finding]:
             text += f"; weights have moved by {moved:.1%} of their size so far"
         severity = "warning" if is_flat and not moved < _BEGUN else "note"
         others = {"module": "", "value": last, "severity": severity}
-        others["advice"] = "".join([_DATA, *_reasons(evidence), f"; {_GAMES}"])
+        is_known = is_at_guess and severity == "warning"
+        others["advice"] = "".join([_DATA, *_reasons(evidence), f"; {_GAMES}" * (not is_known)])
         yield PLATEAU.at(loss, 0, text, f"below {start:.3g}", **others)
 
 

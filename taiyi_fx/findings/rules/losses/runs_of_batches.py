@@ -13,6 +13,7 @@ from taiyi_fx.findings.facts.targets import Targets
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.rules.losses.loss import is_of_player
 
 _CASES, _BATCHES, _NEARLY = 8, 3, 0.75
 """Samples of a batch that are not of one class by chance; such batches, and their share of all."""
@@ -50,6 +51,8 @@ def sorted_batches(evidence: Evidence) -> Iterator[Finding]:
     """
     whole = [loss for loss in evidence.losses if loss.quantity.lower() == "loss"]
     for loss in whole or evidence.losses:
+        if is_of_player(loss, evidence):
+            continue
         batches = evidence.targets.get(loss.quantity, ())
         if text := _of_one_class_each(batches):
             yield SORTED_BATCHES.at(loss, 0, f"{loss.quantity!r} {text}", _MIXED, module="")

@@ -31,6 +31,29 @@ def copied_targets(evidence: Evidence) -> Iterator[Finding]:
             yield COPIED_TARGETS.at(loss, 0, text, expected, module="", severity=severity)
 
 
+HELD_TARGETS = Kind(
+    "held_targets",
+    "alert",
+    "Leave them out of the inputs: of a window that is to tell what comes next, the target is the "
+    "entry behind it; of a table, the column of the target is no feature",
+)
+_SHOWN = 3
+
+
+def held_targets(evidence: Evidence) -> Iterator[Finding]:
+    """Losses whose targets are among the entries of what the model is given."""
+    for loss, graph in evidence.graphs:
+        if graph.held is not None:
+            module, entries, count = graph.held
+            of = f"that {module!r} is given" if module else "that the model is given"
+            shown = ", ".join(map(str, entries[:_SHOWN])) + ", ..." * (len(entries) > _SHOWN)
+            text = (
+                f"the targets of {loss.quantity!r} are among the {count} entries of each sample "
+                f"{of}, at {shown} (from 0): the model is given what it is to tell"
+            )
+            yield HELD_TARGETS.at(loss, 0, text, "targets that it is not given", module="")
+
+
 SHIFTED_TARGETS = Kind(
     "shifted_targets",
     "warning",

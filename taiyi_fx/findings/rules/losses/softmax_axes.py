@@ -28,6 +28,10 @@ _OF_ONE = (
     "Take it over the axis of what is chosen among; of a single logit take a sigmoid, with "
     "binary_cross_entropy_with_logits"
 )
+_OF_BEST = (
+    "Take the softmax over all that there is to choose from, and then the share of the one that is "
+    "chosen, probs.topk(1): so it tells how sure the choice is, and the router gets a gradient"
+)
 
 SOFTMAX_AXIS = Kind(
     "softmax_axis",
@@ -81,7 +85,8 @@ def _is_number_of_samples(size: int, evidence: Evidence) -> bool:
 
 
 def _of_others(loss: Watched, one: OddSoftmax) -> Finding:
-    of = f"what {one.module!r} makes" if one.module else "computed numbers"
+    of = "the best of " * one.is_of_best
+    of += f"what {one.module!r} makes" if one.module else "computed numbers"
     text = f"on the way to {loss.quantity!r}, a softmax of {of}, of shape {one.shape}, is over "
     text += (
         f"axis {one.axis}, which has one element: it is 1, whatever it is given"
@@ -90,7 +95,8 @@ def _of_others(loss: Watched, one: OddSoftmax) -> Finding:
     )
     found = SOFTMAX_AXIS.at(loss, 0, text, "another axis", module=one.module, severity="warning")
     found = replace(found, value=float(one.shape[one.axis]))
-    return replace(found, advice=_OF_ONE if one.is_of_one else _OF_SAMPLES)
+    of_one = _OF_BEST if one.is_of_best else _OF_ONE
+    return replace(found, advice=of_one if one.is_of_one else _OF_SAMPLES)
 
 
 def _of_attention(loss: Watched, one: OddSoftmax) -> Finding:

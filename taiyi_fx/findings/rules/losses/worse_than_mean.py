@@ -12,14 +12,12 @@ from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
-from taiyi_fx.findings.rules.losses.loss import is_of_a_game
+from taiyi_fx.findings.rules.losses.loss import is_of_a_game, is_unsteady
 
 _MANY = 100
 """Numbers of a loss within which a model learns to return the mean."""
 _WORSE = 2.0
 """Times the error of the mean in any batch that was looked at, as batches differ."""
-_STEADY = 4.0
-"""Times the least such error of a batch: targets that vary more follow the model, as returns do."""
 _APART = 5.0
 """Times the deviation of the targets, by which outputs vary or targets are off 0."""
 _FALLS = 0.7
@@ -51,7 +49,7 @@ def worse_than_mean(evidence: Evidence) -> Iterator[Finding]:
         last = median(loss.values[-max(1, len(loss.values) // _PARTS) :])
         if len(loss.values) < _MANY or not last > _WORSE * worst > 0:
             continue
-        if is_of_a_game(loss, evidence) or worst > _STEADY * min(costs):
+        if is_of_a_game(loss, evidence) or is_unsteady(loss, evidence):
             continue
         text = (
             f"{loss.quantity!r} is {last:.3g} in its last {len(loss.values) // _PARTS} numbers "

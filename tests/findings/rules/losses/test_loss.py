@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from taiyi_fx.findings import LossGraph
+from taiyi_fx.findings import LossGraph, Regression
 from taiyi_fx.findings.rules.losses.loss import divergence, spikes
 from tests.findings.given import evidence
 
@@ -166,3 +166,13 @@ def test_a_jump_of_a_player_s_only_loss_is_a_note(name, is_judged, severity):
     graphs = {name: LossGraph(is_judged=is_judged)}
     (found,) = spikes(replace(evidence({("", name): high}), loss_graphs=graphs))
     assert found.severity == severity
+
+
+@pytest.mark.parametrize(("costs", "severity"), [([1.0, 1.2], "warning"), ([1.0, 9.0], "note")])
+def test_a_jump_of_an_error_of_targets_that_grow_is_a_note(costs, severity):
+    """As of returns, which grow as the model learns to earn them."""
+    values = 2 + 3 * np.exp(-np.arange(80) / 3) + 0.1 * np.sin(np.arange(80))
+    values[60] = 6.0
+    regressions = [Regression(64, cost, 1.0, 0.0, 1.0) for cost in costs]
+    known = replace(evidence({("", "loss"): values}), regressions={"loss": regressions})
+    assert [one.severity for one in spikes(known)] == [severity]

@@ -97,3 +97,8 @@ def test_batches_of_one_class_each_are_told_whatever_the_loss():
 )
 def test_other_batches_are_none(ranges, others):
     assert of_batches(*ranges, **others) == []
+
+
+def test_the_loss_of_a_player_goes_up_and_down_by_itself():
+    known = evidence({("", "loss of the generator"): RUNS})
+    assert [*sorted_batches(replace(known, classes={"loss of the generator": 10}))] == []

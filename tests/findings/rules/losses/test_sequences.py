@@ -9,8 +9,9 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.findings import LossGraph
+from taiyi_fx.findings.facts.held_targets import HeldTargets
 from taiyi_fx.findings.facts.ignored import IgnoredClass
-from taiyi_fx.findings.rules.losses.sequences import ignored_classes
+from taiyi_fx.findings.rules.losses.sequences import held_targets, ignored_classes
 from tests.findings.given import evidence
 
 
@@ -170,3 +171,12 @@ def test_a_class_that_is_left_out_with_the_padding_is_told():
         "tokens stand that are no padding"
     )
     assert [*ignored_classes(replace(known, loss_graphs={"loss": LossGraph()}))] == []
+
+
+def test_targets_that_the_model_is_given_are_an_alert():
+    known = evidence({("", "loss"): 1.0})
+    graph = LossGraph(held=HeldTargets("gru", (29, 3, 1, 2), 30))
+    (found,) = held_targets(replace(known, loss_graphs={"loss": graph}))
+    assert (found.kind, found.severity, found.module) == ("held_targets", "alert", "")
+    assert "among the 30 entries of each sample that 'gru' is given, at 29, 3, 1, ..." in found.text
+    assert [*held_targets(replace(known, loss_graphs={"loss": LossGraph()}))] == []
