@@ -63,8 +63,10 @@ class News:
         """
         new = [one for one in found if self._is_new(one, step, is_urgent(one), is_last)]
         for one in new:
-            self._reported.update(map(_key, with_consequences([one])))
             self._last[one.kind, one.severity] = step
+        # What follows from a reported one is none, though it stands alone at a later look.
+        told = [one for one in found if one in new or _key(one) in self._reported]
+        self._reported.update(map(_key, with_consequences(told)))
         seen = {key: self._seen.get(key, step) for key in map(_key, found)}
         self.has_candidates = not seen.keys() <= self._seen.keys() | self._reported
         sure = (seen.keys() & self._seen.keys()) | set(map(_key, new))

@@ -99,3 +99,12 @@ def test_what_comes_back_begins_anew_and_late_ones_and_spikes_do_not_wait_for_lo
     spike = [finding("loss_spike", severity="warning")]
     assert late.of(spike, 10_200, lambda one: False) == []
     assert late.of(spike, 10_204, lambda one: False) == spike
+
+
+def test_what_came_to_follow_from_a_told_one_is_not_told_when_it_stands_alone():
+    told = news()
+    other = finding("wild_output", module="other")
+    assert told.of([finding(), finding()], 8) == []
+    assert told.of([finding()], 12) == [finding()]
+    assert told.of([finding(consequences=(other,))], 16) == []
+    assert told.of([other], 200) == told.of([other], 400) == []

@@ -37,9 +37,9 @@ OVERFITTING = Kind(
 EVALUATION_GAP = Kind(
     "evaluation_gap",
     "warning",
-    "Compare a batch of evaluation with one of training: how inputs are scaled, the order of the "
-    "classes, the mode that the model is in; evaluate a batch of training: if that costs as much, "
-    "it is how the model is run, else it may have learnt its samples by heart",
+    "Evaluate a batch of training: if its loss is as high, the model is run in another way, as in "
+    "another mode or by statistics that lag; if not, compare the data of evaluation, their scale, "
+    "order and labels, with those of training, whose samples may have been learnt by heart",
 )
 
 UNDEFINED_EVALUATION = Kind(

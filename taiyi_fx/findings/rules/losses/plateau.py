@@ -112,7 +112,7 @@ def _level_of(loss: Watched, evidence: Evidence) -> _Level:
     cost = median([one.constant for one in known])
     cases = sum(one.cases for one in known)
     unsure = 2 * np.sqrt(2 / max(cases, 1))  # twice the deviation of a variance of so many
-    words = f"the mean of the targets, as one answer to all, costs {cost:.3g}"
+    words = f"the mean of the targets, as the same answer for every sample, costs {cost:.3g}"
     return _Level(cost, cost * (_BELOW - unsure), cost * (_ABOVE + unsure), words)
 
 

@@ -53,7 +53,7 @@ def worse_than_mean(evidence: Evidence) -> Iterator[Finding]:
             continue
         text = (
             f"{loss.quantity!r} is {last:.3g} in its last {len(loss.values) // _PARTS} numbers "
-            "(their median), where the mean of the targets, as one answer to all, costs "
+            "(their median); the mean of the targets, as the same answer for every sample, costs "
             f"{worst:.3g}"
         )
         why, others = _why(known[0])

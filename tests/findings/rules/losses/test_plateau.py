@@ -162,7 +162,7 @@ def test_an_error_that_comes_to_that_of_the_mean_of_the_targets_is_a_plateau(sta
     known = {"loss": [Regression(256, 1.02, 1.0, 0.0, 0.1)] * 4}
     (found,) = plateau(replace(evidence({("", "loss"): values}), regressions=known))
     assert found.severity == severity
-    assert "the mean of the targets, as one answer to all, costs 1.02" in found.text
+    assert "the mean of the targets, as the same answer for every sample, costs 1.02" in found.text
 
 
 @pytest.mark.parametrize(

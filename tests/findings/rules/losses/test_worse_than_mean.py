@@ -25,7 +25,7 @@ def of(values, *, returned=1.0, target=1.0, mean=0.0, cost=1.0, name="loss"):
         (
             of(3 + NOISE),
             "warning",
-            "the mean of the targets, as one answer to all, costs 1",
+            "the mean of the targets, as the same answer for every sample, costs 1",
             "axes",
         ),
         (of(SLOWLY), "note", "costs 1", "axes"),
