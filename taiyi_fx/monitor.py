@@ -304,7 +304,7 @@ class Monitor:
         is_replaying = self._recorder is not None and self._recorder.is_replaying
         if not (self._tracker.steps.is_paused or is_replaying):
             self._tracker.log(name, value, step, mode)
-            self._responder.diagnosis.look_at_loss(name, value)
+            self._responder.diagnosis.losses.look_at(name, value)
 
     def watch_optimizer(self, *optimizers: torch.optim.Optimizer) -> None:
         """Takes the optimizers that train the model, for its learning rates and parameter groups.

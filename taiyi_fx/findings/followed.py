@@ -119,7 +119,7 @@ def _is_shrinkage_of_all(_: Finding, effect: Finding, __: Evidence) -> bool:
 def _is_of_fading_head(_: Finding, effect: Finding, evidence: Evidence) -> bool:
     """True for the last weight, which comes to less, without decay, where it can tell nothing."""
     own = evidence.weights.get(effect.module)
-    if own is None or evidence.decays.get(effect.module, 0.0) > 0:
+    if own is None or evidence.optimizer.decays.get(effect.module, 0.0) > 0:
         return False
     is_last = effect.module == max(evidence.weights, key=lambda name: evidence.modules[name])
     return is_last and 0 < effect.value < own.values[0]
@@ -132,7 +132,7 @@ def _is_of_all_after_a_jump(cause: Finding, effect: Finding, evidence: Evidence)
 
 def _is_of_frozen(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
     """True for what grows though nothing trains it: code writes into it."""
-    return cause.module.partition("@")[0] in evidence.frozen
+    return cause.module.partition("@")[0] in evidence.model.frozen
 
 
 def _is_of_all_since(cause: Finding, effect: Finding, _: Evidence) -> bool:

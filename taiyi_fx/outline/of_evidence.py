@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 
-from taiyi_fx.findings import Evidence
+from taiyi_fx.findings import Evidence, Flow
 from taiyi_fx.outline.between import (
     constants_before,
     cuts_behind,
@@ -23,8 +23,7 @@ def with_outline(evidence: Evidence, outline: Outline | None) -> Evidence:
     """The evidence, with forwards, their order and what lies between modules, if it is known."""
     if outline is None:
         return evidence
-    return replace(
-        evidence,
+    flow = Flow(
         before_module=functools.partial(functions_before, outline),
         constants_before=functools.partial(constants_before, outline),
         cuts_behind=functools.partial(cuts_behind, outline),
@@ -34,3 +33,4 @@ def with_outline(evidence: Evidence, outline: Outline | None) -> Evidence:
         forwards=forwards_of(outline),
         order=tuple(execution_order(outline)),
     )
+    return replace(evidence, flow=flow)

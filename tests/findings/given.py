@@ -1,8 +1,10 @@
 """Evidence from a few lines: series by module and quantity."""
 
+from dataclasses import fields, replace
+
 import numpy as np
 
-from taiyi_fx.findings import Evidence, Watched
+from taiyi_fx.findings import Evidence, Flow, LossFacts, ModelFacts, OptimizerFacts, Watched
 
 FACTS = {
     "OutputRMS": ("forward", "lasting", ""),
@@ -91,6 +93,26 @@ def evidence(numbers, steps=None):
         Watched.made(name, FACTS[name[1]], *_columns(values, steps))
         for name, values in numbers.items()
     )
+
+
+_PARTS = {"model": ModelFacts, "optimizer": OptimizerFacts, "flow": Flow}
+_OF_LOSSES = {**{f.name: f.name for f in fields(LossFacts)}, "loss_graphs": "graph"}
+
+
+def knowing(known, **facts):
+    """The evidence with other facts, each by its name, those of losses by the loss's name."""
+    for name, value in facts.items():
+        if name in _OF_LOSSES:
+            of = {loss: {_OF_LOSSES[name]: fact} for loss, fact in value.items()}
+            made = {loss: replace(known.made.get(loss, LossFacts()), **of[loss]) for loss in of}
+            known = replace(known, made={**known.made, **made})
+            continue
+        part = next((p for p, of in _PARTS.items() if name in of.__dataclass_fields__), None)
+        if part is None:
+            known = replace(known, **{name: value})
+        else:
+            known = replace(known, **{part: replace(getattr(known, part), **{name: value})})
+    return known
 
 
 def _columns(values, steps):

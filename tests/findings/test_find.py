@@ -2,7 +2,6 @@
 
 import sys
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from torch import nn
 import taiyi_fx
 from taiyi_fx.findings import find
 from taiyi_fx.findings.facts.squashed import Squashed
-from tests.findings.given import FACTS, evidence
+from tests.findings.given import FACTS, evidence, knowing
 
 
 def test_alerts_come_before_warnings_and_one_of_a_kind_holds_the_others():
@@ -145,5 +144,5 @@ def test_what_is_wrong_with_the_loss_comes_before_what_it_grows_to(how, kind):
     ratio = np.where(np.arange(40) < 9, 1e-3, 2.0)
     numbers |= {(name, "UpdateRatio.weight"): ratio for name in "abcd"}
     numbers |= {("a", "OutputRMS"): np.where(np.arange(40) < 20, 1.0, np.inf), ("", "loss"): -1.0}
-    known = replace(evidence(numbers), squashed={"loss": Squashed(how)})
+    known = knowing(evidence(numbers), squashed={"loss": Squashed(how)})
     assert [found.kind for found in find(known)][:2] == [kind, "non_finite"]

@@ -6,10 +6,10 @@ import pytest
 
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.followed import follow_ups_beneath
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 MODEL = evidence({(f"{block}.{part}", "OutputRMS"): 1.0 for block in "ab" for part in "xyz"})
-FROZEN = replace(MODEL, frozen=frozenset({"b.x"}))
+FROZEN = knowing(MODEL, frozen=frozenset({"b.x"}))
 
 
 def of(kind, severity, module, step=0, value=1.0):

@@ -41,9 +41,9 @@ def test_modules_come_in_the_order_of_execution_with_the_shapes_that_they_are_gi
     numbers = {(name, "OutputRMS"): 1.0 for name in ("head", "blocks.2.down", "blocks.2.up")}
     known = with_outline(evidence(numbers), model.monitor.outline)
     assert [*known.modules] == ["blocks.2.up", "blocks.2.down", "head"]
-    assert known.shape_before("head") == "3×8"
-    assert known.before_module("head") == []
-    assert known.modules_before("head", ["blocks.2.down"]) == {"blocks.2.down"}
+    assert known.flow.shape_before("head") == "3×8"
+    assert known.flow.before_module("head") == []
+    assert known.flow.modules_before("head", ["blocks.2.down"]) == {"blocks.2.down"}
 
 
 def test_without_an_outline_evidence_stays_as_it_is():

@@ -4,11 +4,9 @@ import warnings
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.findings import Squashed
 from taiyi_fx.step.whole_model import WholeModel
 from taiyi_fx.warning import MonitorWarning
 from taiyi_fx.watch.diagnosis import Diagnosis
@@ -35,51 +33,6 @@ def test_a_fault_in_the_records_is_found_and_healthy_ones_have_none():
     grown = training([1.0] * 20, [(4, 0, 5e4)])
     first, *_ = diagnosis().of_records(grown)
     assert first.module == "layer.4"
-
-
-def test_a_loss_of_what_was_squashed_already_is_known_from_its_first_value():
-    known = diagnosis()
-    logits = torch.randn(4, 3, requires_grad=True)
-    y = torch.tensor([0, 1, 2, 0])
-    known.look_at_loss("my loss", F.cross_entropy(logits.softmax(1), y))
-    known.look_at_loss("my loss", F.cross_entropy(logits, y))
-    known.look_at_loss("accuracy", F.cross_entropy(logits.softmax(1), y))
-    assert known._squashed == {"my loss": Squashed("squashed", "softmax")}
-
-
-class Torn:
-    """A loss whose graph cannot be read."""
-
-    @property
-    def grad_fn(self):
-        raise RuntimeError("no such graph")
-
-
-def test_a_loss_that_cannot_be_looked_at_is_a_warning_and_once():
-    known = diagnosis()
-    with pytest.warns(MonitorWarning, match=r"how 'loss' is made .*no such graph"):
-        known.look_at_loss("loss", Torn())
-    known.look_at_loss("loss", Torn())  # a warning would be an error
-
-
-def test_targets_are_looked_at_again_after_four_times_as_many_numbers():
-    known = Diagnosis(described, {}, lambda: None, {}, WholeModel(nn.Identity()))
-    for step in range(20):
-        returned = torch.zeros(64, 1, requires_grad=True)
-        targets = (step + 1) * torch.randn(64, 1)
-        known.look_at_loss("loss", F.mse_loss(returned * 1, targets))
-        choices = torch.zeros(64, 9, requires_grad=True)
-        known.look_at_loss("other loss", F.cross_entropy(choices, torch.full((64,), step % 9)))
-    known._read_notes()
-    looks = [one.target for one in known._regressions["loss"]]
-    assert looks == pytest.approx([1, 4, 16], rel=0.3)
-    assert [one.least for one in known._targets["other loss"]] == [0, 3, 15 % 9]
-
-
-def test_strictly_it_is_an_error():
-    strict = Diagnosis(described, {}, lambda: None, {}, WholeModel(nn.Identity()), strict=True)
-    with pytest.raises(RuntimeError, match="no such graph"):
-        strict.look_at_loss("loss", Torn())
 
 
 def test_a_weight_that_is_not_finite_between_two_readings_is_named_when_it_is_seen():

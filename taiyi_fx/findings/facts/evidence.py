@@ -12,20 +12,16 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from taiyi_fx.findings.facts.attributes import Attributes
 from taiyi_fx.findings.facts.chain import InRole, passed_back
 from taiyi_fx.findings.facts.empty import empty_steps, is_of_none
-from taiyi_fx.findings.facts.forwards import Forward
+from taiyi_fx.findings.facts.flow import Flow
+from taiyi_fx.findings.facts.loss_facts import LossFacts
 from taiyi_fx.findings.facts.loss_graph import LossGraph
+from taiyi_fx.findings.facts.model_facts import ModelFacts
 from taiyi_fx.findings.facts.not_finite import NotFinite
-from taiyi_fx.findings.facts.of_layers import LayerSettings
-from taiyi_fx.findings.facts.of_optimizer import GroupSettings
+from taiyi_fx.findings.facts.optimizer_facts import OptimizerFacts
 from taiyi_fx.findings.facts.places import in_order
-from taiyi_fx.findings.facts.regression import Regression
 from taiyi_fx.findings.facts.robust import median
-from taiyi_fx.findings.facts.slips import Slip
-from taiyi_fx.findings.facts.squashed import Squashed
-from taiyi_fx.findings.facts.targets import Targets
 from taiyi_fx.findings.facts.watched import Steps, Watched, at_common_steps, grouped
 
 if TYPE_CHECKING:  # a run is read without torch, which takes a second to import
@@ -45,24 +41,7 @@ _SCALE = 1e-3
 """The size at which gains of branches begin that are to be nothing at first: 1e-4 to 1e-6."""
 
 
-def _unknown(module: str) -> Sequence[str]:
-    return ()
-
-
-def _without_constants(module: str) -> Sequence[tuple[str, str]]:
-    return ()
-
-
-def _without_cuts(module: str, known: Collection[str]) -> Sequence[str]:
-    return ()
-
-
-def _none_known(module: str, known: Collection[str]) -> Collection[str]:
-    return ()
-
-
-def _unknown_shape(module: str) -> str:
-    return ""
+_NOT_KNOWN = LossFacts()
 
 
 @dataclass(frozen=True)
@@ -73,94 +52,23 @@ class Evidence:
         series: The series of forwards in training, and of what was logged.
         evaluated: The series of what was logged in evaluation mode.
         reasons: The reasons for series that have no values.
-        before_module: Takes a module to the functions that make what it is given from what other
-            modules return; it is asked of a module that is to be named alone.
-        inputs_before: Takes a module to the names of the model's inputs that it is given, as they
-            are or through functions alone; it is asked likewise.
-        constants_before: Takes a module to the functions, each with the name of what it takes, by
-            which no value of it reaches the module, if there is no other way to it; likewise.
-        cuts_behind: Takes a module, and the names of those at which the ways from it end, to the
-            first functions on these that may pass no gradient back; likewise.
-        modules_before: Takes a module, and the names of some, to the nearest of these on each way
-            to what it is given; none if it is not known. It is asked likewise.
-        shape_before: Takes a module to the shape of what it is given; empty if it is not known.
-        forwards: The forward of each module of which an outline shows any calls.
+        model: What is known of the model.
+        optimizer: What is known of its optimizers.
+        flow: What comes before each module.
+        made: What is known of each loss, by its name.
         forwards_per_step: The number of training forwards of one step; 0 if it is not known.
-        order: The names of modules in the order of execution, as far as an outline shows them.
-        squashed: What a loss is given in the place of logits, by the loss's name.
-        groups: The number of the optimizer's group that each module's parameters are in, and its
-            learning rate; of modules in one group alone.
-        hooks: The names of the forward hooks of each module that has any.
-        repeated: The number of entries of each list of modules that are one module with parameters.
-        same_masks: The number of modules of one class whose masks of features are the same, by the
-            first of them.
-        decays: The weight decay of the optimizer's group that each module's parameters are in.
-        left_out: The modules with parameters that want a gradient and that no optimizer has; empty
-            where none is known.
-        strangers: The number of the optimizers' parameters that are not the model's.
-        hidden: The number of modules in each list of Python that gradients reach and no optimizer
-            has, by the module that keeps the list and the name of its attribute.
-        batch_axes: The axis that each layer which may take another takes for that of the batch.
-        evaluates: The class of a module that acts otherwise in training, if the whole model is in
-            evaluation mode now; else empty.
-        classes: The number of classes that a loss chooses between, by the loss's name.
-        loss_graphs: What is odd in how a loss is made, by the loss's name.
-        regressions: What a constant would cost in some batches, the first and later ones, by the
-            name of a loss that is an error.
-        targets: The classes in the same batches, by the name of a loss that chooses between some.
-        frozen: The modules with parameters of which none is to be trained now.
-        settings: The settings of dropouts and norms, by the module's name.
-        shrinkage: The share of each module's parameters that weight decay takes away at a step, for
-            a learning rate of 1; of modules in one group whose optimizer is known to do so.
-        undecaying_moments: The format of second moments that cannot make them smaller, and the
-            factor by which they would be made so at each step, by the module's name.
-        group_settings: The settings of each group of the optimizers.
-        step_counts: The steps that the optimizer itself counts of each module's weight.
-        attributes: The class of each module, its settings, and which parameters it has.
-        slips: The calls in the source of modules' classes that do not what they seem to, by the
-            name of the first module of each class.
         not_finite: The modules that were not finite as the first NaN or Inf was seen, by step.
-        frozen_adapters: The modules with parameters of adapters, if none of these are trained
-            though others of the model's are.
     """
 
     series: tuple[Watched, ...]
     reasons: Reasons = field(default_factory=dict)
     evaluated: tuple[Watched, ...] = ()
-    before_module: Callable[[str], Sequence[str]] = _unknown
-    inputs_before: Callable[[str], Sequence[str]] = _unknown
-    constants_before: Callable[[str], Sequence[tuple[str, str]]] = _without_constants
-    cuts_behind: Callable[[str, Collection[str]], Sequence[str]] = _without_cuts
-    modules_before: Callable[[str, Collection[str]], Collection[str]] = _none_known
-    shape_before: Callable[[str], str] = _unknown_shape
-    forwards: Mapping[str, Forward] = field(default_factory=dict)
+    model: ModelFacts = field(default_factory=ModelFacts)
+    optimizer: OptimizerFacts = field(default_factory=OptimizerFacts)
+    flow: Flow = field(default_factory=Flow)
+    made: Mapping[str, LossFacts] = field(default_factory=dict)
     forwards_per_step: int = 0
-    order: Sequence[str] = ()
-    squashed: Mapping[str, Squashed] = field(default_factory=dict)
-    groups: Mapping[str, tuple[int, float]] = field(default_factory=dict)
-    hooks: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    repeated: Mapping[str, int] = field(default_factory=dict)
-    same_masks: Mapping[str, int] = field(default_factory=dict)
-    decays: Mapping[str, float] = field(default_factory=dict)
-    left_out: frozenset[str] = frozenset()
-    strangers: int = 0
-    hidden: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    batch_axes: Mapping[str, int] = field(default_factory=dict)
-    evaluates: str = ""
-    classes: Mapping[str, int] = field(default_factory=dict)
-    loss_graphs: Mapping[str, LossGraph] = field(default_factory=dict)
-    regressions: Mapping[str, Sequence[Regression]] = field(default_factory=dict)
-    targets: Mapping[str, Sequence[Targets]] = field(default_factory=dict)
-    frozen: frozenset[str] = frozenset()
-    frozen_adapters: Sequence[str] = ()
-    settings: Mapping[str, LayerSettings] = field(default_factory=dict)
-    shrinkage: Mapping[str, float] = field(default_factory=dict)
-    undecaying_moments: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     not_finite: Mapping[int, NotFinite] = field(default_factory=dict)
-    group_settings: Sequence[GroupSettings] = ()
-    step_counts: Mapping[str, int] = field(default_factory=dict)
-    attributes: Mapping[str, Attributes] = field(default_factory=dict)
-    slips: Mapping[str, Sequence[Slip]] = field(default_factory=dict)
 
     @staticmethod
     def of(series: Iterable[Watched], reasons: Reasons | None = None) -> Evidence:
@@ -224,18 +132,18 @@ class Evidence:
 
     def made_by(self, module: str) -> str:
         """The functions that make what a module is given, as the end of a sentence."""
-        named, many = self.operations_before(module), len({*self.before_module(module)}) > 1
+        named, many = self.operations_before(module), len({*self.flow.before_module(module)}) > 1
         return f"; {named} between them make{'s' * (not many)} it" if named else ""
 
     def operations_before(self, module: str) -> str:
         """The functions that make what a module is given, in words; empty if there are none."""
-        names = [*dict.fromkeys(self.before_module(module))]
+        names = [*dict.fromkeys(self.flow.before_module(module))]
         return f"the operation{'s' * (len(names) > 1)} {listed(names)}" if names else ""
 
     @functools.cached_property
     def modules(self) -> dict[str, int]:
         """The place of each module in the order of execution; else of the model's definition."""
-        names = in_order(dict.fromkeys(s.module for s in self.series), self.order)
+        names = in_order(dict.fromkeys(s.module for s in self.series), self.flow.order)
         return {name: i for i, name in enumerate(names)}
 
     @property
@@ -255,7 +163,7 @@ class Evidence:
         found: dict[str, set[str]] = {}
         for one in self.series:
             found.setdefault(one.module, set()).add(one.quantity)
-        known = {one.module: self.attributes.get(one.name) for one in self.series}
+        known = {one.module: self.model.attributes.get(one.name) for one in self.series}
         return {
             module: own.kind if (own := known[module]) else frozenset(quantities)
             for module, quantities in found.items()
@@ -357,7 +265,7 @@ class Evidence:
     @functools.cached_property
     def fitted(self) -> frozenset[str]:
         """The modules that LBFGS trains: by a closure that it calls several times in a step."""
-        every = (group for group in self.group_settings if group.rule == "lbfgs")
+        every = (group for group in self.optimizer.group_settings if group.rule == "lbfgs")
         return frozenset(module for group in every for module in group.modules)
 
     def began_at_zero(self, module: str) -> bool:
@@ -468,7 +376,7 @@ class Evidence:
         counts = self.counts
         largest = max(counts.values(), default=0.0)
         is_small = counts.get((module, "weight"), 0.0) <= 1.01 * np.sqrt(largest)
-        own = self.attributes.get(module.partition("@")[0])
+        own = self.model.attributes.get(module.partition("@")[0])
         shapes = [shape for name, shape in own.sizes if not name] if own else []
         return bool(is_small and all(sum(n > 1 for n in shape) < 2 for shape in shapes))
 
@@ -506,8 +414,17 @@ class Evidence:
     @property
     def graphs(self) -> list[tuple[Watched, LossGraph]]:
         """The losses of which it is known how they are made, each with that."""
-        known = self.loss_graphs
-        return [(s, known[s.quantity]) for s in self.losses if s.quantity in known]
+        known = ((s, self.of_loss(s).graph) for s in self.losses)
+        return [(s, graph) for s, graph in known if graph is not None]
+
+    @property
+    def known_graphs(self) -> list[LossGraph]:
+        """How the losses are made of which it is known, also of those without a number yet."""
+        return [known.graph for known in self.made.values() if known.graph is not None]
+
+    def of_loss(self, loss: Watched) -> LossFacts:
+        """All that is known of a loss beside its numbers."""
+        return self.made.get(loss.quantity, _NOT_KNOWN)
 
     @functools.cached_property
     def is_from_the_start(self) -> bool:

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from taiyi_fx.findings import attributes_of
+from taiyi_fx.findings.facts.attributes import attributes_of
 
 
 def test_settings_are_those_that_are_no_whole_numbers_and_the_names_of_parameters():

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from taiyi_fx.findings import LayerSettings, settings_of
+from taiyi_fx.findings.facts.of_layers import LayerSettings, settings_of
 
 
 def of(**layers):

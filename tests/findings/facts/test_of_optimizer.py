@@ -6,7 +6,16 @@ import pytest
 import torch
 from torch import nn
 
-from taiyi_fx.findings import GroupSettings, group_settings_of, step_counts_of
+from taiyi_fx.findings.facts.of_optimizer import (
+    GroupSettings,
+    decays_of,
+    group_settings_of,
+    groups_of,
+    left_out_of,
+    shrinkage_of,
+    step_counts_of,
+    undecaying_moments_of,
+)
 
 
 def test_groups_have_their_modules_their_momentum_and_their_direction():
@@ -119,3 +128,95 @@ def test_no_step_of_adam_is_longer(betas):
 def test_steps_have_no_bound_where_squares_are_forgotten_first(betas):
     settings = GroupSettings((), betas[0], False, "adam", second=betas[1])
     assert settings.most_rates == math.inf
+
+
+def test_each_module_has_the_group_of_its_parameters_counted_over_all_optimizers():
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2), nn.Linear(2, 2))
+    one = torch.optim.SGD(model[0].parameters(), lr=0.1)
+    two = torch.optim.SGD([{"params": [model[2].weight]}, {"params": [model[2].bias]}], lr=0.2)
+    assert groups_of(dict(model.named_modules()), [one, two]) == {"0": (0, 0.1)}
+    two.param_groups[0]["params"].append(model[2].bias)
+    two.param_groups[1]["params"] = []
+    assert groups_of(dict(model.named_modules()), [one, two]) == {"0": (0, 0.1), "2": (1, 0.2)}
+
+
+def test_no_code_of_the_model_is_run():
+    class Own(nn.Linear):
+        def parameters(self, recurse=True):
+            raise RuntimeError("ours alone")
+
+    layer = Own(2, 2)
+    rate = torch.optim.SGD([layer.weight, layer.bias], lr=0.1)
+    assert groups_of({"0": layer}, [rate]) == {"0": (0, 0.1)}
+
+
+def test_what_no_optimizer_has_is_told_with_the_number_of_what_else_it_has():
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.3)
+    assert left_out_of(dict(model.named_modules()), [optimizer]) == (frozenset(), 0)
+    model[2] = nn.Linear(2, 3)
+    modules = dict(model.named_modules())
+    assert left_out_of(modules, [optimizer]) == (frozenset({"2"}), 2)
+    assert decays_of(modules, [optimizer]) == {"0": 0.3}
+    model[2].requires_grad_(False)
+    assert left_out_of(modules, [optimizer]) == (frozenset(), 2)
+    # An optimizer may keep copies of all, and no optimizer may be known.
+    copies = torch.optim.SGD([torch.zeros(2, requires_grad=True)], lr=0.1)
+    assert left_out_of(modules, [copies]) == left_out_of(modules, []) == (frozenset(), 0)
+
+
+def test_decay_shrinks_weights_by_its_product_with_the_rate():
+    model = nn.Linear(2, 2)
+    modules, parameters = {"": model}, [*model.parameters()]
+    adamw = torch.optim.AdamW(parameters, lr=0.1, weight_decay=0.5)
+    sgd = torch.optim.SGD(parameters, lr=0.1, weight_decay=0.5, momentum=0.75)
+    adam = torch.optim.Adam(parameters, lr=0.1, weight_decay=0.5)
+    assert shrinkage_of(modules, [adamw]) == {"": 0.5}
+    assert shrinkage_of(modules, [sgd]) == {"": 2.0}
+    assert shrinkage_of(modules, [adam]) == shrinkage_of(modules, []) == {}
+    sgd.param_groups[0]["momentum"] = None  # as an optimizer of a user's own may have it
+    assert shrinkage_of(modules, [sgd]) == {}
+
+
+def test_second_moments_that_their_format_cannot_make_smaller():
+    kinds = [
+        (torch.bfloat16, torch.optim.Adam, {"betas": (0.9, 0.999)}),
+        (torch.bfloat16, torch.optim.Adam, {"betas": (0.9, 0.99)}),
+        (torch.bfloat16, torch.optim.RMSprop, {"alpha": 0.999}),
+        (torch.float16, torch.optim.AdamW, {"betas": (0.9, 0.999)}),
+        (torch.float16, torch.optim.AdamW, {"betas": (0.9, 0.9999)}),
+        (torch.float32, torch.optim.AdamW, {"betas": (0.9, 0.9999)}),
+        (torch.bfloat16, torch.optim.SGD, {"momentum": 0.999}),
+    ]
+    model = nn.ModuleList([nn.Linear(2, 2, dtype=dtype) for dtype, _, _ in kinds])
+    optimizers = [
+        kind(layer.parameters(), lr=1e-3, **options)
+        for layer, (_, kind, options) in zip(model, kinds, strict=True)
+    ]
+    named = dict(model.named_modules())
+    assert undecaying_moments_of(named, optimizers) == {}  # before the first step
+    for layer, optimizer in zip(model, optimizers, strict=True):
+        layer(torch.ones(1, 2, dtype=layer.weight.dtype)).sum().backward()
+        optimizer.step()
+    assert undecaying_moments_of(named, optimizers) == {
+        "0": ("bfloat16", 0.999),
+        "2": ("bfloat16", 0.999),
+        "4": ("float16", 0.9999),
+    }
+
+
+@pytest.mark.parametrize(
+    ("dtype", "decay", "is_rounded"),
+    [
+        (torch.bfloat16, 0.999, True),
+        (torch.bfloat16, 0.99, False),
+        (torch.float16, 0.9999, True),
+        (torch.float16, 0.999, False),
+    ],
+)
+def test_a_quarter_of_epsilon_is_where_all_numbers_are_rounded_to_themselves(
+    dtype, decay, is_rounded
+):
+    every = torch.arange(2**16, dtype=torch.int32).to(torch.int16).view(dtype)
+    normal = every[(every.abs() >= torch.finfo(dtype).tiny) & every.isfinite()]
+    assert (normal * decay == normal).all() == is_rounded

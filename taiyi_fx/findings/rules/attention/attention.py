@@ -105,7 +105,7 @@ def sharp_starts(evidence: Evidence) -> Iterator[Finding]:
 
 def _is_untrained(loss: Watched, evidence: Evidence) -> bool:
     """True for a loss of a guess; of two, a trained model beside a reference begins there, too."""
-    classes = evidence.classes.get(loss.quantity, 0)
+    classes = evidence.of_loss(loss).classes
     return classes > _TWO and float(loss.values[0]) >= _UNTRAINED * np.log(classes)
 
 

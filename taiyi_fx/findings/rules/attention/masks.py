@@ -93,7 +93,7 @@ def missing_masks(evidence: Evidence) -> Iterator[Finding]:
 def _are_alike(group: Sequence[Watched], evidence: Evidence) -> bool:
     """True for attentions in modules that are known to be of one class and of the same sizes."""
     homes = [one.name.rpartition(".")[0] if "()" in one.name else one.name for one in group]
-    known = [evidence.attributes.get(home) for home in homes]
+    known = [evidence.model.attributes.get(home) for home in homes]
     return len({own and (own.kind, own.sizes) for own in known}) == 1 and None not in known
 
 
@@ -105,7 +105,7 @@ def masks_ahead(evidence: Evidence) -> Iterator[Finding]:
     """
     size = _vocabulary(evidence)
     ahead = [one for one in evidence.of_quantity("AttentionAhead") if one.steps[0] == 0]
-    if not ahead or not any(classes == size for classes in evidence.classes.values()):
+    if not ahead or not any(known.classes == size for known in evidence.made.values()):
         return
     if all(_sees_one_ahead(one, evidence) for one in ahead):
         value = float(ahead[0].values[0])
@@ -124,8 +124,10 @@ def reading_ahead(evidence: Evidence) -> Iterator[Finding]:
         if graph.shifted is not None and graph.shifted[1] == 1
     ]
     ahead = [*evidence.of_quantity("AttentionAhead")]
-    recurrent = [name for name in evidence.attributes if is_recurrent(name, evidence.attributes)]
-    sides = [evidence.attributes[name].settings.get("bidirectional") for name in recurrent]
+    recurrent = [
+        name for name in evidence.model.attributes if is_recurrent(name, evidence.model.attributes)
+    ]
+    sides = [evidence.model.attributes[name].settings.get("bidirectional") for name in recurrent]
     both = [repr(name) for name in (*(one.module for one in ahead), *recurrent)]
     if not of_next or not both or [*masks_ahead(evidence)]:
         return
@@ -163,7 +165,7 @@ def unmasked_padding(evidence: Evidence) -> Iterator[Finding]:
 def _vocabulary(evidence: Evidence) -> int:
     """The number of rows of the first embedding; 0 if there is none."""
     first = next(evidence.of_quantity("InputMean"), None)
-    own = evidence.attributes.get(first.name) if first else None
+    own = evidence.model.attributes.get(first.name) if first else None
     shape = dict(own.sizes).get("", ()) if own else ()
     return shape[0] if len(shape) > 1 else 0
 

@@ -65,7 +65,7 @@ def _explained(evidence: Evidence) -> Iterator[tuple[Watched, Numbers]]:
     given = evidence.by_module("InputRMS")
     returned = evidence.by_module("OutputGradRMS")
     for module, gradient in evidence.weight_gradients.items():
-        if is_recurrent(gradient.name, evidence.attributes):
+        if is_recurrent(gradient.name, evidence.model.attributes):
             continue  # whose gradient grows on its way through time
         makers = [of[module] for of in (given, returned) if module in of]
         if module in returned:

@@ -60,7 +60,7 @@ def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
     every = [s for s in evidence.of_quantity("WeightGradAgreement") if len(s.values) >= _FEW]
     # A weight that is used twice has two gradients, of which each use makes one.
     again = {module.partition("@")[0] for module in evidence.modules if "@" in module}
-    again |= {name for graph in evidence.loss_graphs.values() for name in graph.several_ways}
+    again |= {name for graph in evidence.known_graphs for name in graph.several_ways}
     # And that of a closure is of its last call alone, where layers were read at all of them.
     cosines = [s for s in every if s.name not in again and s.name not in evidence.fitted]
     sizes = evidence.by_module("WeightGradExcess")
@@ -95,7 +95,7 @@ def _are_parts(cosines: list[Watched], sizes: Mapping[str, Watched], evidence: E
 
 def _parts(cosines: list[Watched], evidence: Evidence) -> list[list[Watched]]:
     """The weights of each group of the optimizers, and those of none; else by their first names."""
-    groups = evidence.groups
+    groups = evidence.optimizer.groups
     if not groups:
         return [*grouped(cosines, lambda s: s.module.partition(".")[0]).values()]
     return [*grouped(cosines, lambda s: groups.get(s.module, (None,))[0]).values()]

@@ -106,7 +106,7 @@ def _detached(cut: list[Watched], evidence: Evidence) -> Iterator[Finding]:
     end = max((place[module] for module in evidence.weight_gradients), default=-1)
     before = [s for s in cut if place[s.module] < end]
     if cut and not evidence.weight_gradients and _are_still(cut, evidence):
-        is_made_anew = any(graph.is_made_anew for graph in evidence.loss_graphs.values())
+        is_made_anew = any(graph.is_made_anew for graph in evidence.known_graphs)
         text = "no gradient reaches any module, though a loss is logged"
         text += ", which was made anew as a tensor of its own" if is_made_anew else ""
         yield DETACHED_OF_ALL.at(cut[0], 0, text, "gradients", module="")
@@ -120,7 +120,7 @@ def _detached(cut: list[Watched], evidence: Evidence) -> Iterator[Finding]:
         site, others = before[-1], before[:-1]
         text = f"no gradient reaches {site.module!r}, though each forward calls it"
         text += f", nor {names_of(others)} before it" if others else ""
-        cuts = evidence.cuts_behind(site.module, evidence.weights)
+        cuts = evidence.flow.cuts_behind(site.module, evidence.weights)
         text += _cut_by(cuts)
         advice = _OF_CUTS if cuts else DETACHED.advice
         others = {"advice": advice, "functions": tuple(cuts)}
@@ -157,7 +157,7 @@ def _without_loss(at_end: list[Watched], evidence: Evidence) -> Iterator[Finding
 
     A note, as outputs may be left unused, if an optimizer has them: they were to be trained.
     """
-    given = {module for group in evidence.group_settings for module in group.modules}
+    given = {module for group in evidence.optimizer.group_settings for module in group.modules}
     known = [s for s in at_end if s.module in given and not _is_expert(s)]
     if known:
         site, others = known[-1], known[:-1]
@@ -195,7 +195,9 @@ def _cut_off_in_time(evidence: Evidence) -> Iterator[Finding]:
     calls = grouped([*evidence.of_quantity("OutputRMS")], lambda s: s.name)
     pulled = {s.module for s in evidence.of_quantity("OutputGradRMS")}
     for name, every in calls.items():
-        is_cell = name in evidence.attributes and _is_cell(evidence.attributes[name].kind)
+        is_cell = name in evidence.model.attributes and _is_cell(
+            evidence.model.attributes[name].kind
+        )
         known = [s for s in every if len(s.steps) >= STEPS]
         if not is_cell or len(known) < _STEPS_OF_CELL:
             continue
@@ -217,7 +219,7 @@ def _is_cell(kind: str) -> bool:
 def _has_ended(gradient: Watched, evidence: Evidence) -> bool:
     """True if a weight is read for long after its last gradient; experts may get no token."""
     module = gradient.module
-    if module in evidence.frozen or _is_expert(gradient):
+    if module in evidence.model.frozen or _is_expert(gradient):
         return False
     is_known = module in evidence.weights and len(gradient.values) >= STEPS
     return is_known and ends(evidence.weights[module].steps > gradient.steps[-1])
@@ -286,21 +288,21 @@ def _table_beside(s: Watched, evidence: Evidence) -> str:
     around, own = s.name.rpartition(".")[0], _sides_of_table(s.name, evidence)
     tables = {
         name: sides
-        for name in evidence.attributes
+        for name in evidence.model.attributes
         if name.rpartition(".")[0] == around and (sides := _sides_of_table(name, evidence))
     }
     called = [name for name in tables if name in evidence.called]
-    if len(called) != 1 or not own or not {s.name, *called} <= evidence.groups.keys():
+    if len(called) != 1 or not own or not {s.name, *called} <= evidence.optimizer.groups.keys():
         return ""
     rows, width = tables[called[0]]
-    length = evidence.shape_before(called[0]).rpartition("×")[2]
+    length = evidence.flow.shape_before(called[0]).rpartition("×")[2]
     has_places = length.isdecimal() and 1 < int(length) <= own[0]
     return called[0] if has_places and own[0] < rows and own[1] == width else ""
 
 
 def _sides_of_table(name: str, evidence: Evidence) -> tuple[int, ...]:
     """The numbers of rows and features of an embedding; none of other modules."""
-    own = evidence.attributes.get(name)
+    own = evidence.model.attributes.get(name)
     return dict(own.sizes).get("", ()) if own and own.kind == _TABLE else ()
 
 

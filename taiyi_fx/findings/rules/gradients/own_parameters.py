@@ -43,7 +43,7 @@ def own_parameters(evidence: Evidence) -> Iterator[Finding]:
         text += f"; so are those of {more} more module{'s' * (more > 1)} like it" if more else ""
         yield ZEROS.at(first[0], 0, text, "one of them above 0")
     yield from _silent(every, pulled, pairs, evidence)
-    given = {module for group in evidence.group_settings for module in group.modules}
+    given = {module for group in evidence.optimizer.group_settings for module in group.modules}
     unused = [s for s in every if s.module in given and _lacks_gradient(s, evidence)]
     if unused and (pulled or evidence.weight_gradients):
         text = f"no gradient reaches {_named(unused[:1])}, which the optimizer has"

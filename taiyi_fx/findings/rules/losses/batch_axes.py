@@ -47,14 +47,17 @@ def batch_axes(evidence: Evidence) -> Iterator[Finding]:
 
 def _is_of_one_sample(module: str, evidence: Evidence) -> bool:
     """True where the only sample is the mean of all; a layer without a batch has no such axis."""
-    sizes, axis = evidence.shape_before(module).split("×"), evidence.batch_axes.get(module)
+    sizes, axis = (
+        evidence.flow.shape_before(module).split("×"),
+        evidence.model.batch_axes.get(module),
+    )
     return axis is not None and axis < len(sizes) and sizes[axis] == "1"
 
 
 def of_sequences(evidence: Evidence) -> str:
     """The ending of a sentence: the first layer that takes its first axis for time, or nothing."""
-    for module, axis in evidence.batch_axes.items():
-        shape = evidence.shape_before(module) if axis == 1 else ""
+    for module, axis in evidence.model.batch_axes.items():
+        shape = evidence.flow.shape_before(module) if axis == 1 else ""
         if shape.count("×") > 1:
             return (
                 f"; {module!r}, without batch_first, takes the first axis of what it is given "
@@ -64,7 +67,7 @@ def of_sequences(evidence: Evidence) -> str:
 
 
 def _finding(one: Watched, why: str, expected: str, evidence: Evidence) -> Finding:
-    shape, axis = evidence.shape_before(one.module), evidence.batch_axes.get(one.module)
+    shape, axis = evidence.flow.shape_before(one.module), evidence.model.batch_axes.get(one.module)
     text = f"{one.module!r} may mix up time and samples: by what it takes for the batch, {why}"
     if axis is not None:
         text += f"; it takes axis {axis} for the batch"

@@ -62,13 +62,13 @@ def own_pairs(evidence: Evidence) -> Iterator[Finding]:
 
 def dropped_outputs(evidence: Evidence) -> Iterator[Finding]:
     """A dropout that is the last module, and whose output a loss is given as it is."""
-    every = [name for name in evidence.order if _does_something(name, evidence)]
+    every = [name for name in evidence.flow.order if _does_something(name, evidence)]
     last = every[-1] if every else ""
-    settings = evidence.settings.get(last)
-    own = evidence.attributes.get(last)
+    settings = evidence.model.settings.get(last)
+    own = evidence.model.attributes.get(last)
     if settings is None or own is None or not (settings.drops and own.numbers.get("training")):
         return
-    before = {name.partition("@")[0] for name in evidence.modules_before(last, every)}
+    before = {name.partition("@")[0] for name in evidence.flow.modules_before(last, every)}
     for loss, graph in evidence.graphs:
         for layer in before.intersection(graph.last_products) if len(before) == 1 else ():
             text = (
@@ -80,8 +80,8 @@ def dropped_outputs(evidence: Evidence) -> Iterator[Finding]:
 
 def _does_something(name: str, evidence: Evidence) -> bool:
     """True for a module without parts that changes numbers, as no Identity and no Flatten does."""
-    own = evidence.attributes.get(name)
-    is_leaf = not any(other.startswith(f"{name}.") for other in evidence.order)
+    own = evidence.model.attributes.get(name)
+    is_leaf = not any(other.startswith(f"{name}.") for other in evidence.flow.order)
     return own is not None and is_leaf and not own.kind.endswith(_KEEPING)
 
 

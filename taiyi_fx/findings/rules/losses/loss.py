@@ -87,7 +87,7 @@ def divergence(evidence: Evidence) -> Iterator[Finding]:
             f"stays there{moved_first(evidence, step)}"
         )
         others: dict[str, str] = {"module": ""}
-        graph = evidence.loss_graphs.get(loss.quantity)
+        graph = evidence.of_loss(loss).graph
         if graph is not None and graph.is_judged:
             text += "; another model judges it, and comes to tell what this one makes from the data"
             others |= {"severity": "warning", "advice": _OF_JUDGE}
@@ -144,13 +144,13 @@ def _is_tail(values: Numbers, medians: Numbers, is_spike: NDArray[np.bool_]) -> 
 
 def is_unsteady(loss: Watched, evidence: Evidence) -> bool:
     """True for an error of targets that vary more and more, as those that follow the model do."""
-    costs = [one.constant for one in evidence.regressions.get(loss.quantity, ())]
+    costs = [one.constant for one in evidence.of_loss(loss).regressions]
     return bool(costs) and max(costs) > _STEADY * min(costs)
 
 
 def guess_of(loss: Watched, evidence: Evidence) -> tuple[float, int]:
     """The loss of a guess that gives all classes the same chance, and how many there are."""
-    classes = evidence.classes.get(loss.quantity, 0)
+    classes = evidence.of_loss(loss).classes
     return (float(np.log(classes)) if classes > 1 else np.nan), classes
 
 
@@ -164,7 +164,7 @@ def is_of_a_game(loss: Watched, evidence: Evidence) -> bool:
     Not of what is called the loss, as ``"train/loss"`` is, unless it is a judge's, nor of the only
     one, unless it is a player's.
     """
-    graph = evidence.loss_graphs.get(loss.quantity)
+    graph = evidence.of_loss(loss).graph
     if is_the_loss(loss):
         return graph is not None and graph.is_judging
     return len(evidence.losses) > 1 or is_of_player(loss, evidence)
@@ -172,7 +172,7 @@ def is_of_a_game(loss: Watched, evidence: Evidence) -> bool:
 
 def is_of_player(loss: Watched, evidence: Evidence) -> bool:
     """True for a loss that is a player's, by its name, or as it is judged or a judge's."""
-    graph = evidence.loss_graphs.get(loss.quantity)
+    graph = evidence.of_loss(loss).graph
     is_one = graph is not None and (graph.is_judged or graph.is_judging)
     return is_one or _PLAYERS.search(loss.quantity.lower()) is not None
 

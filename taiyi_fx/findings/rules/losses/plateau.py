@@ -108,7 +108,7 @@ def _level_of(loss: Watched, evidence: Evidence) -> _Level:
     if classes > 1:
         words = f"a guess among {classes} classes costs {guess:.3g}"
         return _Level(guess, _BELOW * guess, _ABOVE * guess, words)
-    known = evidence.regressions.get(loss.quantity, ())
+    known = evidence.of_loss(loss).regressions
     cost = median([one.constant for one in known])
     cases = sum(one.cases for one in known)
     unsure = 2 * np.sqrt(2 / max(cases, 1))  # twice the deviation of a variance of so many
@@ -118,7 +118,7 @@ def _level_of(loss: Watched, evidence: Evidence) -> _Level:
 
 def _alike(loss: Watched, evidence: Evidence) -> str:
     """The ending of a sentence on logits that hardly differ between samples; else empty."""
-    graph = evidence.loss_graphs.get(loss.quantity)
+    graph = evidence.of_loss(loss).graph
     module = graph.logits.module if graph is not None and graph.logits is not None else ""
     known = [s for s in evidence.of_quantity("OutputVariation") if module and s.module == module]
     if not known or not known[0].values[-1] <= _SAME:
@@ -134,7 +134,9 @@ def _reasons(evidence: Evidence) -> list[str]:
     """Other reasons for a loss that does not fall, but for those that what is recorded excludes."""
     steps = [s.values[np.isfinite(s.values)] for s in evidence.steps_of_weights]
     usual = median([median(values) for values in steps if len(values)])
-    moves = bool(steps) and all(values.any() for values in steps) and not evidence.left_out
+    moves = (
+        bool(steps) and all(values.any() for values in steps) and not evidence.optimizer.left_out
+    )
     reasons = [_LARGE_RATE] * (usual >= _TOO_FAST) + [_SMALL_RATE] * (not usual >= _FAST)
     return [f", or {reason}" for reason in (*reasons, *([] if moves else [_MISSING]))]
 
@@ -174,7 +176,7 @@ def _is_of_judge(loss: Watched, level: float, evidence: Evidence) -> bool:
 
     A judge that cannot tell the two apart is what a generator is trained for.
     """
-    graph = evidence.loss_graphs.get(loss.quantity)
+    graph = evidence.of_loss(loss).graph
     guess, classes = guess_of(loss, evidence)
     is_of_two = classes == _YES_OR_NO and graph is not None and graph.logits is None
     return is_of_two and _BELOW * 2 * guess <= level <= _ABOVE * 2 * guess

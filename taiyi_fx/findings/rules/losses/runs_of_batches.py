@@ -53,11 +53,11 @@ def sorted_batches(evidence: Evidence) -> Iterator[Finding]:
     for loss in whole or evidence.losses:
         if is_of_player(loss, evidence):
             continue
-        batches = evidence.targets.get(loss.quantity, ())
+        batches = evidence.of_loss(loss).targets
         if text := _of_one_class_each(batches):
             yield SORTED_BATCHES.at(loss, 0, f"{loss.quantity!r} {text}", _MIXED, module="")
             continue
-        classes = evidence.classes.get(loss.quantity, 0)
+        classes = evidence.of_loss(loss).classes
         if classes < 2 or not _is_of_each_step(loss) or not np.isfinite(loss.values).all():
             continue
         guess = float(np.log(classes))

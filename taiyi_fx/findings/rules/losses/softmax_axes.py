@@ -78,7 +78,7 @@ def softmax_axes(evidence: Evidence) -> Iterator[Finding]:
 
 def _is_number_of_samples(size: int, evidence: Evidence) -> bool:
     """True for as many as the first axes of what the model is given have together."""
-    shapes = (evidence.shape_before(module) for module in evidence.order)
+    shapes = (evidence.flow.shape_before(module) for module in evidence.flow.order)
     given = next((shape for shape in shapes if shape), "")
     sizes = [int(n) for n in given.split("×") if n.isdecimal()]
     return size in accumulate(sizes[:-1] or sizes, mul)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from taiyi_fx.findings.facts.evidence import Evidence
-from taiyi_fx.findings.facts.loss_graph import LossGraph
 from taiyi_fx.findings.facts.squashed import How, Squashed
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
@@ -59,11 +58,11 @@ CLASS_AXIS = Kind(
 def squashed_twice(evidence: Evidence) -> Iterator[Finding]:
     """Losses that squash what the model has squashed already, or nothing of what they should."""
     for loss in evidence.losses:
-        given = evidence.squashed.get(loss.quantity)
-        if given is not None:
-            yield _TOLD[given.how](loss, given, evidence)
-        elif evidence.loss_graphs.get(loss.quantity, LossGraph()).overlaps:
-            yield _of_overlap(loss, evidence.loss_graphs[loss.quantity].overlaps[0])
+        known = evidence.of_loss(loss)
+        if known.squashed is not None:
+            yield _TOLD[known.squashed.how](loss, known.squashed, evidence)
+        elif known.graph is not None and known.graph.overlaps:
+            yield _of_overlap(loss, known.graph.overlaps[0])
 
 
 def _of_logarithms(loss: Watched, given: Squashed, _: Evidence) -> Finding:
@@ -82,7 +81,7 @@ def _of_shares(loss: Watched, _: Squashed, evidence: Evidence) -> Finding:
         f"the layer that returns the logits of {loss.quantity!r} is given what a softmax returns: "
         "shares that add up to 1, of which it can make little difference"
     )
-    graph = evidence.loss_graphs.get(loss.quantity)
+    graph = evidence.of_loss(loss).graph
     module = graph.logits.module if graph and graph.logits else ""
     return SQUASHED.at(loss, 0, text, "features", module=module, advice=_FEATURES)
 
@@ -119,7 +118,7 @@ def _of_twice(loss: Watched, given: Squashed, _: Evidence) -> Finding:
 def _of_squashed(loss: Watched, given: Squashed, evidence: Evidence) -> Finding:
     """Names the module that squashed it, if that is the model's last."""
     name = given.function
-    graph, module = evidence.loss_graphs.get(loss.quantity), _last_of(name, evidence)
+    graph, module = evidence.of_loss(loss).graph, _last_of(name, evidence)
     function = graph.squashing if graph else ""
     of = f"is {function} of" if function else "takes logits, and is given"
     text = f"{loss.quantity!r} {of} what {f'{module!r}, a {name},' if module else name} returns"
@@ -149,6 +148,6 @@ _TOLD: Mapping[How, Callable[[Watched, Squashed, Evidence], Finding]] = {
 
 def _last_of(name: str, evidence: Evidence) -> str:
     """The model's last module, if it is one of a function of torch: a `Sigmoid`; else empty."""
-    last = evidence.order[-1] if evidence.order else ""
-    own = evidence.attributes.get(last.partition("@")[0])
+    last = evidence.flow.order[-1] if evidence.flow.order else ""
+    own = evidence.model.attributes.get(last.partition("@")[0])
     return last if own and own.kind.rpartition(".")[2].lower() == name else ""

@@ -41,7 +41,7 @@ def trivial_losses(evidence: Evidence) -> Iterator[Finding]:
         return
     for loss in evidence.losses:
         guess, classes = guess_of(loss, evidence)
-        graph = evidence.loss_graphs.get(loss.quantity)
+        graph = evidence.of_loss(loss).graph
         if classes and graph is not None and graph.is_judged:
             yield from _of_judged(loss, guess)
             continue

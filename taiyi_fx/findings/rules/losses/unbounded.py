@@ -80,7 +80,7 @@ def unbounded_losses(evidence: Evidence) -> Iterator[Finding]:
 
 def _of_range(loss: Watched, evidence: Evidence) -> Finding | None:
     """Targets of yes or no that are no shares: so no answer to them is the best."""
-    known = [one for one in evidence.targets.get(loss.quantity, ()) if one.is_of_two]
+    known = [one for one in evidence.of_loss(loss).targets if one.is_of_two]
     least, most = min((x.least for x in known), default=0), max((x.most for x in known), default=0)
     if least >= 0 and most <= 1:
         return None
@@ -94,7 +94,7 @@ def _of_range(loss: Watched, evidence: Evidence) -> Finding | None:
 
 def _of_targets(loss: Watched, evidence: Evidence) -> Finding | None:
     """A cross entropy, or a divergence, that is below 0: no probabilities are its targets."""
-    graph = evidence.loss_graphs.get(loss.quantity)
+    graph = evidence.of_loss(loss).graph
     below = np.flatnonzero(loss.values < -_BELOW)
     if graph is None or not len(below):
         return None
@@ -113,7 +113,7 @@ def _of_targets(loss: Watched, evidence: Evidence) -> Finding | None:
 
 def _has_sign(loss: Watched, evidence: Evidence) -> bool:
     """False for yes or no of one of two players: a generator may lower what its judge raises."""
-    graph = evidence.loss_graphs.get(loss.quantity)
+    graph = evidence.of_loss(loss).graph
     is_of_one = is_of_players(loss, evidence) or (graph is not None and graph.is_judged)
     return guess_of(loss, evidence)[1] > _TWO or not is_of_one
 

@@ -38,13 +38,13 @@ def wild_starts(evidence: Evidence) -> Iterator[Finding]:
     if not evidence.is_from_the_start or len(sizes) < 2:
         return
     last, before = sizes[-1], max(float(s.values[0]) for s in sizes[:-1])
-    if last.name in evidence.frozen:
+    if last.name in evidence.model.frozen:
         return  # it was trained before, as what adapters are put into
     first = float(last.values[0])
     if first < max(_SIZE, _TIMES * before):
         return
     for loss in evidence.losses:
-        classes = evidence.classes.get(loss.quantity, 0)
+        classes = evidence.of_loss(loss).classes
         guess = _GUESSES * np.log(classes) if classes > _FEW else _LOSS
         if begins_wild(loss, min(guess, _LOSS)):
             start = float(loss.values[0])

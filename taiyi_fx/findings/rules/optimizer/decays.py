@@ -26,9 +26,13 @@ LARGE_DECAY = Kind(
 
 def large_decays(evidence: Evidence) -> Iterator[Finding]:
     """Weights of which decay takes half a percent or more at each step, or that it makes larger."""
-    grown = [s for module, s in evidence.weights.items() if evidence.decays.get(module, 0.0) < 0]
+    grown = [
+        s
+        for module, s in evidence.weights.items()
+        if evidence.optimizer.decays.get(module, 0.0) < 0
+    ]
     if grown:
-        site, decay = grown[0], evidence.decays[grown[0].module]
+        site, decay = grown[0], evidence.optimizer.decays[grown[0].module]
         name = "" if len(grown) >= _MOST * len(evidence.weights) else site.module
         subject = "half of all weights and more" if not name else repr(name)
         text = f"the weight decay of {subject} is {decay:.3g}, below 0: it makes them grow"
@@ -37,9 +41,9 @@ def large_decays(evidence: Evidence) -> Iterator[Finding]:
         return
     rates = _rates(evidence)
     shares = {
-        s.module: rates[s.module] * evidence.shrinkage[s.module]
+        s.module: rates[s.module] * evidence.optimizer.shrinkage[s.module]
         for s in evidence.weights.values()
-        if s.module in evidence.shrinkage and s.module in rates
+        if s.module in evidence.optimizer.shrinkage and s.module in rates
     }
     odd = [s for module, s in evidence.weights.items() if shares.get(module, 0.0) >= _SHARE]
     if not odd:
@@ -52,7 +56,7 @@ def large_decays(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _finding(site: Watched, module: str, subject: str, share: float, evidence: Evidence) -> Finding:
-    decay = evidence.decays[site.module]
+    decay = evidence.optimizer.decays[site.module]
     text = (
         f"the weight decay of {subject}, {decay:.3g}, takes {share:.2g} of them away at each step: "
         f"what was learnt is halved in {0.69 / share:.0f} steps"
@@ -66,5 +70,5 @@ def _rates(evidence: Evidence) -> dict[str, float]:
     whole = recorded.get("LearningRate")
     return {
         module: recorded.get(f"LearningRate.group{group}", now if whole is None else whole)
-        for module, (group, now) in evidence.groups.items()
+        for module, (group, now) in evidence.optimizer.groups.items()
     }

@@ -55,7 +55,7 @@ class _Excess(NamedTuple):
 def foreign_steps(evidence: Evidence) -> Iterator[Finding]:
     """Weights whose steps are beyond what the rule of their optimizer gives."""
     weights = evidence.steps_of_weights
-    known = [s for s in weights if s.module in evidence.groups and len(s.values) >= _FEW]
+    known = [s for s in weights if s.module in evidence.optimizer.groups and len(s.values) >= _FEW]
     found = [excess for s in known if (excess := _excess(s, evidence)) is not None]
     first = min(found, key=lambda one: int(one.site.steps[one.i]), default=None)
     if first and (len(found) > _MOST * len(known) or _is_of_all(first, known)):
@@ -86,11 +86,14 @@ def _is_of_all(first: _Excess, known: Sequence[Watched]) -> bool:
 
 
 def _excess(s: Watched, evidence: Evidence) -> _Excess | None:
-    number, rate = evidence.groups[s.module]
-    if number >= len(evidence.group_settings) or evidence.began_at_zero(s.module):
+    number, rate = evidence.optimizer.groups[s.module]
+    if number >= len(evidence.optimizer.group_settings) or evidence.began_at_zero(s.module):
         return None
-    settings, largest = evidence.group_settings[number], _largest_rate(number, rate, evidence)
-    decay = largest * abs(evidence.decays.get(s.module, 0.0))
+    settings, largest = (
+        evidence.optimizer.group_settings[number],
+        _largest_rate(number, rate, evidence),
+    )
+    decay = largest * abs(evidence.optimizer.decays.get(s.module, 0.0))
     if settings.rule == "adam":
         return _beside_rate(s, largest * max(_OF_ADAM, settings.most_rates), decay, evidence)
     if settings.rule == "sgd":

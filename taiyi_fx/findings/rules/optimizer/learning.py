@@ -125,11 +125,11 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
     """Modules that have a gradient and never change, while others do."""
     gradients, rounded = evidence.weight_gradients, rounded_away(evidence)
     # Frozen after a training, a weight still has the last gradient of that.
-    out = rounded | evidence.frozen | _left_from_before(evidence)
+    out = rounded | evidence.model.frozen | _left_from_before(evidence)
     weights = (s for s in evidence.weights.values() if s.module not in out)
     # What no optimizer has will not move later either.
     known = [s for s in weights if len(s.values) >= _SOON]
-    every = [s for s in known if len(s.values) >= _MANY or s.module in evidence.left_out]
+    every = [s for s in known if len(s.values) >= _MANY or s.module in evidence.optimizer.left_out]
     pulls = {s.module: _size(gradients.get(s.module)) / max(_size(s), 1e-30) for s in every}
     # Float32 rounds a small step away; but not where others move that are pulled less.
     least = min((pulls[s.module] for s in every if not _is_still(s)), default=0.0)
@@ -151,7 +151,7 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
         site = min(ended, key=lambda s: _since_still(s))
         i = _since_still(site)
         text = f"from step {site.steps[i]} on no parameter changes, though all have gradients"
-        ends = any(group.rule == "lbfgs" for group in evidence.group_settings)
+        ends = any(group.rule == "lbfgs" for group in evidence.optimizer.group_settings)
         kind = ENDED_BY_ITSELF if ends else NO_UPDATE_OF_ALL
         yield kind.at(site, i, text, expected, module="")
         return
@@ -165,7 +165,7 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
         yield WITHOUT_GRADIENT.at(site, 0, text, expected, module=name)
     for site, name in in_blocks([s for s in still if s.module not in unfed], evidence.weights):
         text = f"{named(site, name)} never changes, though it has a gradient and others change"
-        is_left_out = site.module in evidence.left_out
+        is_left_out = site.module in evidence.optimizer.left_out
         text += _of_optimizer(evidence) if is_left_out else in_group(name, evidence)
         text += _never_cleared(gradients.get(site.module)) if is_left_out else ""
         yield (NOT_GIVEN if is_left_out else NO_UPDATE).at(site, 0, text, expected, module=name)
@@ -178,7 +178,7 @@ def _left_from_before(evidence: Evidence) -> frozenset[str]:
     none comes to what they return: it was left by another training.
     """
     reached = {s.name for s in evidence.of_quantity("OutputGradRMS")}
-    beside = evidence.called & evidence.left_out if reached else frozenset()
+    beside = evidence.called & evidence.optimizer.left_out if reached else frozenset()
     return frozenset(
         s.module
         for s in evidence.weight_gradients.values()
@@ -188,12 +188,14 @@ def _left_from_before(evidence: Evidence) -> frozenset[str]:
 
 def _has_no_gradient_at_steps(s: Watched, evidence: Evidence) -> bool:
     """True if an optimizer that counts the steps of each weight counts none of this one."""
-    return evidence.step_counts.get(s.module) == 0 and any(evidence.step_counts.values())
+    return evidence.optimizer.step_counts.get(s.module) == 0 and any(
+        evidence.optimizer.step_counts.values()
+    )
 
 
 def _dropped(known: Sequence[Watched], evidence: Evidence) -> Iterator[Finding]:
     """Modules that moved, and stay since some step, which no optimizer has any more."""
-    left = [s for s in known if s.module in evidence.left_out and not _is_still(s)]
+    left = [s for s in known if s.module in evidence.optimizer.left_out and not _is_still(s)]
     dropped = [s for s in left if _stays_under_pull(s, evidence)]
     for site, name in in_blocks(dropped, evidence.weights):
         i = _since_still(site)
@@ -224,7 +226,7 @@ def _other_parameters(evidence: Evidence, out: Collection[str]) -> Iterator[Find
     """
     pulled = {(s.module, parameter_of(s)): s for s in evidence.of_each("ParameterGradNorm")}
     steps = [*evidence.of_each("UpdateRatio")]
-    at_work = {s.module for s in steps if s.values.any()} & evidence.groups.keys()
+    at_work = {s.module for s in steps if s.values.any()} & evidence.optimizer.groups.keys()
     # Of what is zero, as tokens and positions often begin, a step has no ratio.
     zero = [s for s in evidence.of_each("ParameterNorm") if not s.values.any()]
     for s in (*zero, *steps):
@@ -241,7 +243,7 @@ def _other_parameters(evidence: Evidence, out: Collection[str]) -> Iterator[Find
 
 def _of_optimizer(evidence: Evidence) -> str:
     """The ending of a sentence on what no optimizer has."""
-    count = evidence.strangers
+    count = evidence.optimizer.strangers
     if not count:
         return "; it is in no group of the optimizer"
     return (

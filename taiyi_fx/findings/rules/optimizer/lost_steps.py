@@ -45,16 +45,18 @@ def lost_steps(evidence: Evidence) -> Iterator[Finding]:
 
 def _share(s: Watched, evidence: Evidence) -> float | None:
     """The size of a weight's steps, less its decay, beside its rate times the gradients before."""
-    number, _ = evidence.groups.get(s.module, (-1, 0.0))
+    number, _ = evidence.optimizer.groups.get(s.module, (-1, 0.0))
     size, gradient = evidence.weights.get(s.module), evidence.weight_gradients.get(s.module)
-    is_known = 0 <= number < len(evidence.group_settings) and s.quantity == "UpdateRatio.weight"
-    if not is_known or evidence.group_settings[number].rule != "sgd":
+    is_known = (
+        0 <= number < len(evidence.optimizer.group_settings) and s.quantity == "UpdateRatio.weight"
+    )
+    if not is_known or evidence.optimizer.group_settings[number].rule != "sgd":
         return None
     if size is None or gradient is None or not (rates := _rates(number, evidence)):
         return None
     at_size, at_gradient = _by_step(size), _by_step(gradient)
     # Of a decay a step has as much as all steps before have, by momentum.
-    decay = evidence.shrinkage.get(s.module, 0.0)
+    decay = evidence.optimizer.shrinkage.get(s.module, 0.0)
     shares = [
         max(ratio - decay * rates[step - 1], 0.0)
         * at_size[step - 1]

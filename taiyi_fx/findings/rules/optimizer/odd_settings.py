@@ -52,7 +52,7 @@ def odd_settings(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _of_groups(site: Watched, evidence: Evidence) -> Iterator[Finding]:
-    groups = evidence.group_settings
+    groups = evidence.optimizer.group_settings
     for group in groups:
         name = _name(group.modules, evidence)
         subject = f"the group of {name!r}" if name else "the optimizer"

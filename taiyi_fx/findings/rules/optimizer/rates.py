@@ -32,11 +32,13 @@ ODD_RATE = Kind(
 
 def odd_rates(evidence: Evidence) -> Iterator[Finding]:
     """A group of the optimizer whose rate and steps are both of another size than the others'."""
-    steps = {s.module: s for s in evidence.steps_of_weights if s.module in evidence.groups}
+    steps = {
+        s.module: s for s in evidence.steps_of_weights if s.module in evidence.optimizer.groups
+    }
     found: list[Finding] = []
-    for group in sorted({evidence.groups[module][0] for module in steps}):
-        own = [s for m, s in steps.items() if evidence.groups[m][0] == group]
-        others = [s for m, s in steps.items() if evidence.groups[m][0] != group]
+    for group in sorted({evidence.optimizer.groups[module][0] for module in steps}):
+        own = [s for m, s in steps.items() if evidence.optimizer.groups[m][0] == group]
+        others = [s for m, s in steps.items() if evidence.optimizer.groups[m][0] != group]
         if len(own) <= len(others):
             found += _of_group(own, others, evidence)
     # Of two groups, the one whose steps are too large is the one to look at.
@@ -45,7 +47,7 @@ def odd_rates(evidence: Evidence) -> Iterator[Finding]:
 
 def in_group(module: str, evidence: Evidence) -> str:
     """The ending of a sentence on a module whose group has a rate of its own; else nothing."""
-    known = evidence.groups
+    known = evidence.optimizer.groups
     found = {g for m, g in known.items() if m == module or m.startswith(f"{module}.")}
     if len(found) != 1 or len({rate for _, rate in known.values()}) == 1:
         return ""
@@ -54,7 +56,7 @@ def in_group(module: str, evidence: Evidence) -> str:
 
 
 def _of_group(own: list[Watched], others: list[Watched], evidence: Evidence) -> Iterator[Finding]:
-    rates = [median([evidence.groups[s.module][1] for s in of]) for of in (own, others)]
+    rates = [median([evidence.optimizer.groups[s.module][1] for s in of]) for of in (own, others)]
     # Steps beside a weight that grew by them are small once more: the first tell it, too.
     for count in (STEPS, None):
         sizes = [_size(of, count) for of in (own, others)]
@@ -91,7 +93,7 @@ def _finding(
     severity: Severity,
 ) -> Finding:
     site, name = next(iter(in_blocks(own, evidence.weights)))
-    group, rate = evidence.groups[site.module]
+    group, rate = evidence.optimizer.groups[site.module]
     usual = rates[1]
     more = f" and {len(own) - 1} more modules" if name == site.module and len(own) > 1 else ""
     text = (

@@ -33,12 +33,15 @@ LOST_STATE = Kind(
 def lost_states(evidence: Evidence) -> Iterator[Finding]:
     """Weights that have moved at each step, by more steps than their optimizer counts."""
     known = evidence.by_module("UpdateRatio.weight")
-    moved = [known[m] for m in evidence.step_counts if m in known and _moves(known[m])]
-    forgotten = [s for s in moved if evidence.step_counts[s.module] < _SHARE * _steps(s)]
+    moved = [known[m] for m in evidence.optimizer.step_counts if m in known and _moves(known[m])]
+    forgotten = [s for s in moved if evidence.optimizer.step_counts[s.module] < _SHARE * _steps(s)]
     if not forgotten:
         return
     first = forgotten[0]
-    count, is_most = evidence.step_counts[first.module], len(forgotten) > _MOST * len(moved)
+    count, is_most = (
+        evidence.optimizer.step_counts[first.module],
+        len(forgotten) > _MOST * len(moved),
+    )
     subject = "the weights" if is_most else f"the weight of {first.module!r}"
     text = (
         f"the optimizer counts {count} step{'s' * (count != 1)} of {subject}, which changed at "
@@ -83,13 +86,13 @@ def undecaying_moments(evidence: Evidence) -> Iterator[Finding]:
     stay as small as the largest gradients so far made them.
     """
     of_weights = evidence.weight_gradients.values()
-    every = (s for s in of_weights if s.module in evidence.undecaying_moments)
+    every = (s for s in of_weights if s.module in evidence.optimizer.undecaying_moments)
     fallen = [(s, _fall(s)) for s in every if len(s.values) >= 2 * STEPS]
     fallen = [(s, fall) for s, fall in fallen if fall >= _FALL]
     if not fallen:
         return
     site, fall = sorted(fallen, key=lambda one: one[1])[len(fallen) // 2]
-    kept_in, decay = evidence.undecaying_moments[site.module]
+    kept_in, decay = evidence.optimizer.undecaying_moments[site.module]
     text = (
         f"the optimizer keeps its second moments in {kept_in}, where a number times {decay:.4g} is "
         f"the number itself: they cannot become smaller, though the gradient of {site.module!r} "

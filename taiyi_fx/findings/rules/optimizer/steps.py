@@ -106,7 +106,7 @@ def _may_be_odd(s: Watched, usual: float, evidence: Evidence) -> bool:
     """
     if median(_finite(s)) > usual:
         return evidence.has_layer_scales
-    own = evidence.attributes.get(s.name)
+    own = evidence.model.attributes.get(s.name)
     is_norm = s.name in evidence.norms or (own is not None and "Norm" in own.kind)
     is_counted = (s.module, "weight") in evidence.counts
     is_gain = is_norm or (is_counted and evidence.is_vector(s.module))
@@ -402,8 +402,8 @@ def _small(series: list[Watched], evidence: Evidence) -> Finding:
 
 def _times_cut(s: Watched, evidence: Evidence) -> float | None:
     """The step that SGD makes of the gradient as it was read, over the one that it takes."""
-    number, rate = evidence.groups.get(s.module, (-1, 0.0))
-    groups, took = evidence.group_settings, median(_finite(s))
+    number, rate = evidence.optimizer.groups.get(s.module, (-1, 0.0))
+    groups, took = evidence.optimizer.group_settings, median(_finite(s))
     size, gradient = evidence.weights.get(s.module), evidence.weight_gradients.get(s.module)
     if not 0 <= number < len(groups) or groups[number].rule != "sgd" or not took > 0:
         return None

@@ -22,7 +22,7 @@ def hidden_layers(evidence: Evidence) -> Iterator[Finding]:
 
     A list of one is how a module is hidden on purpose, as a network whose features a loss compares.
     """
-    for (module, attribute), count in evidence.hidden.items():
+    for (module, attribute), count in evidence.optimizer.hidden.items():
         of = f"of {module!r} " if module else ""
         text = (
             f"the list {attribute!r} {of}keeps {count} module{'s' * (count > 1)} that torch does "
@@ -42,7 +42,7 @@ FROZEN_ADAPTERS = Kind(
 
 def frozen_adapters(evidence: Evidence) -> Iterator[Finding]:
     """Adapters of which none is trained, in a model of which something else is."""
-    names = evidence.frozen_adapters
+    names = evidence.model.frozen_adapters
     if names and evidence.series:
         more = f" and {len(names) - 1} more" if names[1:] else ""
         text = (
@@ -68,7 +68,7 @@ def shared_entries(evidence: Evidence) -> Iterator[Finding]:
     first = next(iter(evidence.series), None)
     if first is None:
         return
-    for name, count in evidence.repeated.items():
+    for name, count in evidence.model.repeated.items():
         where = repr(name) if name else "the model"
         text = f"{count} entries of {where} are one module, with the same weights"
         others = {"module": name, "quantity": "", "value": float(count)}
@@ -89,8 +89,8 @@ def same_masks(evidence: Evidence) -> Iterator[Finding]:
     first = next(iter(evidence.series), None)
     if first is None:
         return
-    for name, count in evidence.same_masks.items():
-        kind = evidence.attributes[name].kind.rpartition(".")[2]
+    for name, count in evidence.model.same_masks.items():
+        kind = evidence.model.attributes[name].kind.rpartition(".")[2]
         text = (
             f"all {count} modules of class {kind} have the same mask of 0 and 1, {name!r} the first"
         )

@@ -76,7 +76,7 @@ def _is_on_its_way(one: Watched, evidence: Evidence) -> bool:
     What is left of the beginning is a power of what each batch leaves of it: beside a variance of
     0.01 that is much for a long time, as long as it is more than that.
     """
-    momentum = evidence.settings.get(one.name, LayerSettings()).momentum
+    momentum = evidence.model.settings.get(one.name, LayerSettings()).momentum
     given = evidence.by_module("InputRMS").get(one.module)
     if momentum < _SLOW or momentum >= 1 or given is None or not evidence.is_from_the_start:
         return False

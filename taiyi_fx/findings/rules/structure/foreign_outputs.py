@@ -31,7 +31,7 @@ def foreign_outputs(evidence: Evidence) -> Iterator[Finding]:
     """Linear layers whose outputs are beyond the norm of the weight times that of the input."""
     given = evidence.by_module("InputRMS")
     for one in evidence.of_quantity("OutputRMS"):
-        own = evidence.attributes.get(one.name)
+        own = evidence.model.attributes.get(one.name)
         is_known = one.module in given and _is_weight_of(own, one, evidence)
         if own is None or not is_known or len(one.values) < STEPS:
             continue

@@ -26,7 +26,7 @@ CHANGED_BY_HOOK = Kind(
 
 def changed_by_hooks(evidence: Evidence) -> Iterator[Finding]:
     """Modules with forward hooks, behind which values are of another size, or drift from theirs."""
-    for module, hooks in evidence.hooks.items():
+    for module, hooks in evidence.model.hooks.items():
         sizes = _sizes(module, evidence)
         if sizes is None or len(sizes.values) < STEPS:
             continue
@@ -44,10 +44,10 @@ def changed_by_hooks(evidence: Evidence) -> Iterator[Finding]:
 
 def name_hooks(found: Finding, evidence: Evidence) -> Finding:
     """A finding whose text names the forward hooks that values pass on their way to its module."""
-    before = [name for name in evidence.hooks if _is_between(name, found.module, evidence)]
+    before = [name for name in evidence.model.hooks if _is_between(name, found.module, evidence)]
     if not before or found.kind == CHANGED_BY_HOOK.name:
         return found
-    shown = " and ".join(f"{name!r} ({', '.join(evidence.hooks[name])})" for name in before)
+    shown = " and ".join(f"{name!r} ({', '.join(evidence.model.hooks[name])})" for name in before)
     return replace(found, text=f"{found.text}; a forward hook on {shown} stands before it")
 
 
@@ -64,7 +64,7 @@ def _sizes(hooked: str, evidence: Evidence) -> Watched | None:
     """The size of what comes next over that of what the module returns."""
     names = _computed(evidence)
     next_ = next((name for name in names if _is_between(hooked, name, evidence)), None)
-    if next_ is None or evidence.before_module(next_):
+    if next_ is None or evidence.flow.before_module(next_):
         return None
     outputs = evidence.by_module("OutputRMS")
     given = evidence.by_module("InputRMS").get(next_, outputs[next_])

@@ -50,8 +50,8 @@ def doubled_outputs(evidence: Evidence) -> Iterator[Finding]:
     Not in a model with a module that may return what it is given, as an `nn.Identity` in the place
     of an attention: x + f(x) is what is written there.
     """
-    known = evidence.attributes
-    if any(_may_do_nothing(own, evidence.settings.get(name)) for name, own in known.items()):
+    known = evidence.model.attributes
+    if any(_may_do_nothing(own, evidence.model.settings.get(name)) for name, own in known.items()):
         return
     for loss, graph in evidence.graphs:
         yield from _doubled(loss, graph.doubled, "added to itself", DOUBLED_OUTPUT.advice)

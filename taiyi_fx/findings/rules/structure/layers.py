@@ -55,12 +55,12 @@ def odd_layers(evidence: Evidence) -> Iterator[Finding]:
     known = [*_known(evidence)]
     dropping = [s for s, own in known if own.drops >= _MOST_DROPPED]
     if dropping:
-        share = evidence.settings[dropping[0].name].drops
+        share = evidence.model.settings[dropping[0].name].drops
         yield _of(HEAVY_DROPOUT, dropping, f"sets {share:.3g} of what passes it to zero", share)
     yield from _epsilons([(s, own.epsilon) for s, own in known], evidence)
     latest = [s for s, own in known if own.momentum >= _MOMENTUM]
     if latest:
-        share = evidence.settings[latest[0].name].momentum
+        share = evidence.model.settings[latest[0].name].momentum
         why = f"has a momentum of {share:.3g}: its running statistics are those of the last batch"
         yield _of(LARGE_MOMENTUM, latest, why, share)
     yield from _of_other_class(known)
@@ -103,10 +103,10 @@ def _known(evidence: Evidence) -> Iterator[tuple[Watched, LayerSettings]]:
     """
     own = {s.name: s for s in reversed([*evidence.of_quantity("OutputRMS")])}
     place = evidence.modules
-    for name in sorted(evidence.settings, key=lambda name: place.get(name, len(place))):
+    for name in sorted(evidence.model.settings, key=lambda name: place.get(name, len(place))):
         site = own.get(name) or next(iter(evidence.series), None)
         if site is not None:
-            yield site._replace(module=name), evidence.settings[name]
+            yield site._replace(module=name), evidence.model.settings[name]
 
 
 def _epsilons(known: Sequence[tuple[Watched, float]], evidence: Evidence) -> Iterator[Finding]:
@@ -130,7 +130,7 @@ def _moving(moving: Sequence[Watched], evidence: Evidence) -> Iterator[Finding]:
     """
     weights = evidence.weights
     following = {name for name, s in weights.items() if (s.values != s.values[0]).any()}
-    frozen = [name for name in weights if name in evidence.frozen - following]
+    frozen = [name for name in weights if name in evidence.model.frozen - following]
     moving = [s for s in moving if s.name not in following]
     if moving and _FROZEN * len(weights) <= len(frozen) < len(weights):
         first = moving[0]

@@ -115,7 +115,7 @@ def _without_sum(group: list[_Handed], evidence: Evidence) -> Iterator[_Handed]:
 
 def _adds(one: _Handed, evidence: Evidence) -> bool | None:
     """True if a function before it adds; None if none is known."""
-    functions = evidence.before_module(one.given.module)
+    functions = evidence.flow.before_module(one.given.module)
     return any("add" in name for name in functions) if functions else None
 
 
@@ -171,11 +171,11 @@ def _is_of_one_shape(one: _Handed, others: list[_Handed], evidence: Evidence) ->
 
     And if the block before it was given the same: where it makes another, nothing can be added.
     """
-    shape = evidence.shape_before(one.given.module)
-    known = {evidence.shape_before(other.given.module) for other in others} - {""}
+    shape = evidence.flow.shape_before(one.given.module)
+    known = {evidence.flow.shape_before(other.given.module) for other in others} - {""}
     around = _part_of(one.before, one.given.module)
     first = next((name for name in evidence.modules if f"{name}.".startswith(around)), "")
-    return shape != "" and known == {shape} == {evidence.shape_before(first)}
+    return shape != "" and known == {shape} == {evidence.flow.shape_before(first)}
 
 
 def _part_of(module: str, other: str) -> str:

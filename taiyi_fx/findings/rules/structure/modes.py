@@ -41,7 +41,7 @@ def unfed_norms(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _is_unfed(name: str, evidence: Evidence) -> bool:
-    return name in evidence.settings and evidence.settings[name].is_unfed
+    return name in evidence.model.settings and evidence.model.settings[name].is_unfed
 
 
 def evaluation_modes(evidence: Evidence) -> Iterator[Finding]:
@@ -54,7 +54,7 @@ def evaluation_modes(evidence: Evidence) -> Iterator[Finding]:
     moving = [
         s for s in evidence.of_each("UpdateRatio") if (s.values[s.steps > last + 1] > 0).any()
     ]
-    if not evidence.evaluates or not moving:
+    if not evidence.model.evaluates or not moving:
         return
     site = max(moving, key=lambda s: int((s.steps > last).sum()))
     if int((site.steps > last).sum()) < STEPS:
@@ -63,7 +63,7 @@ def evaluation_modes(evidence: Evidence) -> Iterator[Finding]:
     since = f"from step {site.steps[i]} on" if forwards else "at all steps"
     text = (
         f"{since} weights change while the model is in evaluation mode, in which "
-        f"{evidence.evaluates} acts otherwise than in training"
+        f"{evidence.model.evaluates} acts otherwise than in training"
     )
     severity = "warning" if forwards else "note"
     yield EVALUATION_MODE.at(site, i, text, "training mode", module="", severity=severity)

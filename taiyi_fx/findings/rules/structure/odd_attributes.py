@@ -25,7 +25,7 @@ def odd_attributes(evidence: Evidence) -> Iterator[Finding]:
     is no parameter. Those of other sizes are no siblings: settings often follow from sizes, as
     whether a block has a shortcut.
     """
-    known = evidence.attributes
+    known = evidence.model.attributes
     groups = grouped(known, lambda name: (role_of(name), known[name].kind, known[name].sizes))
     sites = {s.name: s for s in reversed(evidence.series)}
     first = next(iter(evidence.series), None)

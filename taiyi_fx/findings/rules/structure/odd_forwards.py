@@ -59,7 +59,7 @@ def odd_forwards(evidence: Evidence) -> Iterator[Finding]:
     with settings of its own, which say that it is meant to; nor one that leaves out a layer, as
     those do that are dropped at random.
     """
-    parts, known, forwards = _parts_of(evidence), evidence.attributes, evidence.forwards
+    parts, known, forwards = _parts_of(evidence), evidence.model.attributes, evidence.flow.forwards
 
     def alike(name: str) -> Hashable:
         return role_of(name), known[name].sizes, parts[name], forwards[name].is_followed
@@ -77,8 +77,8 @@ def odd_forwards(evidence: Evidence) -> Iterator[Finding]:
 
 def _parts_of(evidence: Evidence) -> dict[str, tuple[str, ...]]:
     """The names of the modules within each module whose forward is known."""
-    known = evidence.attributes
-    found: dict[str, list[str]] = {name: [] for name in known if name in evidence.forwards}
+    known = evidence.model.attributes
+    found: dict[str, list[str]] = {name: [] for name in known if name in evidence.flow.forwards}
     for module in known:
         parts = module.split(".")
         for i in range(1, len(parts)):
@@ -91,7 +91,7 @@ def _odd_one(
     names: Sequence[str], within: Sequence[str], evidence: Evidence
 ) -> tuple[str, _Odd] | None:
     """The odd one of some siblings, if there is one that is not meant to be."""
-    own = [evidence.forwards[name] for name in names]
+    own = [evidence.flow.forwards[name] for name in names]
     (usual, siblings), *others = Counter(own).most_common()
     if [count for _, count in others] != [1]:
         return None
@@ -105,7 +105,11 @@ def _odd_one(
 
 def _leaves_out_a_layer(name: str, odd: _Odd, evidence: Evidence) -> bool:
     left_out = (f"{name}.{call}" for call, (own, _) in odd.calls.items() if not own)
-    return any(evidence.attributes[part].sizes for part in left_out if part in evidence.attributes)
+    return any(
+        evidence.model.attributes[part].sizes
+        for part in left_out
+        if part in evidence.model.attributes
+    )
 
 
 def _is_built_otherwise(
@@ -117,7 +121,7 @@ def _is_built_otherwise(
     """
     adds_calls = any(own > usual for name, (own, usual) in odd.calls.items() if name not in _CUTS)
     for part in ("", *within):
-        every = [evidence.attributes[f"{name}.{part}" if part else name] for name in names]
+        every = [evidence.model.attributes[f"{name}.{part}" if part else name] for name in names]
         settings = [{**one.settings, **one.numbers} for one in every]
         if part or adds_calls:
             settings = [own | {"class": one.kind} for own, one in zip(settings, every, strict=True)]

@@ -64,7 +64,7 @@ def _sizes(evidence: Evidence) -> Iterator[_Sizes]:
     given = evidence.by_module("InputRMS")
     gains = evidence.by_module("ParameterRMS.weight")
     for one in evidence.of_quantity("OutputRMS"):
-        own = evidence.attributes.get(one.name)
+        own = evidence.model.attributes.get(one.name)
         is_own = own is not None and not own.kind.startswith(_OF_TORCH) and _NORM.search(own.kind)
         if not is_own or one.module not in given or one.module not in gains:
             continue
@@ -87,11 +87,11 @@ SINGLE = Kind(
 
 def single_norms(evidence: Evidence) -> Iterator[Finding]:
     """Norms of groups of one number, each of which comes to be 0 before gain and bias."""
-    for name, own in evidence.attributes.items():
+    for name, own in evidence.model.attributes.items():
         if not own.kind.startswith(_OF_TORCH) or not own.kind.endswith("GroupNorm"):
             continue
         groups, channels = (own.numbers.get(f"num_{of}") for of in ("groups", "channels"))
-        sizes = evidence.shape_before(name).split("\N{MULTIPLICATION SIGN}")
+        sizes = evidence.flow.shape_before(name).split("\N{MULTIPLICATION SIGN}")
         is_known = isinstance(groups, int) and groups == channels and len(sizes) > 1
         if not is_known or not all(n == "1" for n in sizes[2:]):
             continue

@@ -54,7 +54,7 @@ _SEEN = {
 
 def slips(evidence: Evidence) -> Iterator[Finding]:
     """The first slip of each kind in the source of the model's modules."""
-    every = [(name, slip) for name, known in evidence.slips.items() for slip in known]
+    every = [(name, slip) for name, known in evidence.model.slips.items() for slip in known]
     kinds = {
         "nothing": ADDS_NOTHING,
         "thrown": DROPPED_RESULT,
@@ -73,7 +73,7 @@ def slips(evidence: Evidence) -> Iterator[Finding]:
 
 def _is_batch_first(evidence: Evidence) -> bool:
     """True if all layers that may take another axis for the batch take the first one."""
-    return bool(evidence.batch_axes) and not any(evidence.batch_axes.values())
+    return bool(evidence.model.batch_axes) and not any(evidence.model.batch_axes.values())
 
 
 def _more(others: Sequence[Slip]) -> str:

@@ -45,15 +45,15 @@ def untrained_backbones(evidence: Evidence) -> Iterator[Finding]:
     training leaves all of them so.
     """
     weights = evidence.weights
-    frozen = [s for s in weights.values() if s.name in evidence.frozen]
-    trained = [s for s in weights.values() if s.name not in evidence.frozen]
+    frozen = [s for s in weights.values() if s.name in evidence.model.frozen]
+    trained = [s for s in weights.values() if s.name not in evidence.model.frozen]
     if len(frozen) < _FEW or not trained or max(len(s.values) for s in trained) < STEPS:
         return
     place = evidence.modules
     first = min(trained, key=lambda s: place[s.module])
     names = {s.module for s in frozen}
     # A teacher beside what is trained may be drawn at random, or follow it.
-    feeds = bool(evidence.modules_before(first.module, names))
+    feeds = bool(evidence.flow.modules_before(first.module, names))
     stays = all((s.values == s.values[0]).all() for s in frozen)
     if max(place[name] for name in names) > place[first.module] or not (feeds and stays):
         return
@@ -70,9 +70,9 @@ def untrained_backbones(evidence: Evidence) -> Iterator[Finding]:
 def tuned_from_nothing(evidence: Evidence) -> Iterator[Finding]:
     """A model that is as it was made, trained by a rate for tuning one that was trained before."""
     rates = [float(s.values.max()) for s in evidence.rates if len(s.values)]
-    is_adam = {group.rule for group in evidence.group_settings} == {"adam"}
+    is_adam = {group.rule for group in evidence.optimizer.group_settings} == {"adam"}
     is_long = evidence.is_from_the_start and evidence.last_step >= _LONG
-    if not (rates and is_adam and is_long) or max(rates) > _OF_TUNING or evidence.frozen:
+    if not (rates and is_adam and is_long) or max(rates) > _OF_TUNING or evidence.model.frozen:
         return
     every = [*evidence.weights.values()]
     signs = [_is_as_made(s, evidence) for s in every]
@@ -91,7 +91,7 @@ def _is_as_made(weight: Watched, evidence: Evidence) -> bool | None:
         for s in evidence.of_each("ParameterRMS")
         if s.module == weight.module
     }
-    own = evidence.attributes.get(weight.name)
+    own = evidence.model.attributes.get(weight.name)
     shape = dict(own.sizes).get("", ()) if own else ()
     signs = [sizes["bias"] == 0] if "bias" in sizes else []
     if len(shape) == 1 and "weight" in sizes:

@@ -71,8 +71,8 @@ def _begins_alike(one: Watched, before: Watched | None, evidence: Evidence) -> b
     """
     is_token = evidence.has_layer_scales and is_given_other_rows(one, before, evidence)
     attentions = {s.module for s in evidence.of_quantity("AttentionEntropy")}
-    is_of_shares = attentions & {*evidence.modules_before(one.module, evidence.called)}
-    return is_token or bool(is_of_shares) or "softmax" in evidence.before_module(one.module)
+    is_of_shares = attentions & {*evidence.flow.modules_before(one.module, evidence.called)}
+    return is_token or bool(is_of_shares) or "softmax" in evidence.flow.before_module(one.module)
 
 
 def _mostly_bias(evidence: Evidence) -> frozenset[str]:
@@ -137,17 +137,20 @@ def same_units(evidence: Evidence) -> Iterator[Finding]:
     to be given more than a number: else what comes in may vary along one direction itself.
     """
     known = [
-        (s, evidence.attributes.get(s.name)) for s in evidence.of_quantity("ParticipationRatio")
+        (s, evidence.model.attributes.get(s.name))
+        for s in evidence.of_quantity("ParticipationRatio")
     ]
     layers = [s for s, own in known if own is not None and min(own.features) >= _WIDE]
     if not evidence.is_from_the_start or len(layers) < _FEWEST:
         return
-    widths = {n: min(own.features) for n, own in evidence.attributes.items() if any(own.features)}
+    widths = {
+        n: min(own.features) for n, own in evidence.model.attributes.items() if any(own.features)
+    }
     needed = {next(iter(widths)), *(name for name, width in widths.items() if width >= _WIDE)}
     if not needed <= {s.name for s in layers}:
         return
     if all(
-        s.values[0] <= 1 + _ONE and rows_of(evidence.shape_before(s.module)) >= _ROWS
+        s.values[0] <= 1 + _ONE and rows_of(evidence.flow.shape_before(s.module)) >= _ROWS
         for s in layers
     ):
         text = (

@@ -51,7 +51,7 @@ def drift(evidence: Evidence) -> Iterator[Finding]:
 
     Nor those that are never trained, which the model's own code writes, as a codebook of averages.
     """
-    written = evidence.frozen - evidence.weight_gradients.keys()
+    written = evidence.model.frozen - evidence.weight_gradients.keys()
     known = (s for s in evidence.weights.values() if s.module not in written)
     series = [s for s in known if s.values[0] > 1e-6]
     if len(series) < _FEW:
@@ -94,8 +94,8 @@ def _is_halved(s: Watched) -> bool:
 
 def _has_larger_rate(module: str, evidence: Evidence) -> bool:
     """True for a group of its own whose rate is several times that of most, as of a new head."""
-    rates = sorted(rate for _, rate in evidence.groups.values())
-    own = evidence.groups.get(module)
+    rates = sorted(rate for _, rate in evidence.optimizer.groups.values())
+    own = evidence.optimizer.groups.get(module)
     return own is not None and _MEANT[0] <= own[1] / max(median(rates), 1e-30) <= _MEANT[1]
 
 
@@ -108,7 +108,7 @@ def _is_head(s: Watched, evidence: Evidence) -> bool:
     within = [name for name in evidence.weights if name.partition(".")[0] == part]
     is_last = within[-1:] == [s.module] and len(within) > 1
     is_last = is_last or [*evidence.weights][-1:] == [s.module]
-    rates = {rate for _, rate in evidence.groups.values()}
+    rates = {rate for _, rate in evidence.optimizer.groups.values()}
     return is_last and len(rates) <= 1
 
 
@@ -119,7 +119,7 @@ def _is_clipped(s: Watched, evidence: Evidence) -> bool:
     """
     is_at_once = bool((s.values[1:] < s.values[0] / 2).all())
     losses = [one for one in evidence.losses if is_of_player(one, evidence)]
-    return is_at_once and any(not evidence.classes.get(one.quantity) for one in losses)
+    return is_at_once and any(not evidence.of_loss(one).classes for one in losses)
 
 
 def _elements(s: Watched, evidence: Evidence) -> float:
@@ -172,7 +172,7 @@ def _of_series(
         f"from step {s.steps[i]} on {s.quantity} of {s.module!r} goes from {first:.3g} to "
         f"{last:.3g}, where that of others keeps its size"
     )
-    decay = evidence.decays.get(s.module, 0.0)
+    decay = evidence.optimizer.decays.get(s.module, 0.0)
     if moved < 0 and decay > 0:
         text += f"; the weight decay of its group is {decay:.3g}"
     expected = f"near {first:.3g}, as others change by a factor of {np.power(10.0, usual):.3g}"

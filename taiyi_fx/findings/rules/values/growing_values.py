@@ -64,6 +64,6 @@ def _finding(
     )
     between = [given.get(b.module, np.nan) / float(a.values[0]) for a, b in pairwise(group)]
     if min(between) >= _BETWEEN:
-        names = ", ".join(dict.fromkeys(evidence.before_module(second.module)))
+        names = ", ".join(dict.fromkeys(evidence.flow.before_module(second.module)))
         text += "; they grow between these modules" + (f", in {names}" if names else "")
     return GROWING_VALUES.at(second, 0, text, f"near {sizes[0]:.3g}")

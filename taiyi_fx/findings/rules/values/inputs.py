@@ -68,8 +68,8 @@ def _joined(evidence: Evidence) -> Iterator[Finding]:
         value = median(one.values[:STEPS])
         if not (np.isfinite(value) and value >= _TIMES * _LARGE):
             continue
-        before = evidence.modules_before(one.module, returned.keys())
-        inputs = evidence.inputs_before(one.module)
+        before = evidence.flow.modules_before(one.module, returned.keys())
+        inputs = evidence.flow.inputs_before(one.module)
         if inputs and all(value >= _TIMES * returned[name] for name in before):
             text = (
                 f"the root mean square of what {one.module!r} is given is {value:.3g}, by the "
@@ -105,7 +105,7 @@ def is_given_the_batch(module: str, evidence: Evidence) -> bool:
 
 def is_made_within(module: str, evidence: Evidence) -> bool:
     """True if what a module is given is made of what others return, as the data flow shows it."""
-    return bool(evidence.modules_before(module, evidence.called))
+    return bool(evidence.flow.modules_before(module, evidence.called))
 
 
 def _spike(one: Watched) -> Iterator[Finding]:

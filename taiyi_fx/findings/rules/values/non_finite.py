@@ -157,9 +157,9 @@ def _origin(site: Watched, where: str, step: int, evidence: Evidence) -> tuple[s
         given = [s for s in evidence.series if s.module == site.module and _is_given(s, step)]
         is_there = ", whose input is finite: it arises there" if given else ""
         return f"{where}{is_there}", _ADVICE["forward"]
-    functions = ", ".join(evidence.before_module(site.module))
-    inputs = " and ".join(map(repr, evidence.inputs_before(site.module)))
-    if inputs and not evidence.modules_before(site.module, evidence.called):
+    functions = ", ".join(evidence.flow.before_module(site.module))
+    inputs = " and ".join(map(repr, evidence.flow.inputs_before(site.module)))
+    if inputs and not evidence.flow.modules_before(site.module, evidence.called):
         if not functions:
             rows = _rows(site, step, evidence)
             given = f"; {site.module!r} is given it as it is"
@@ -181,7 +181,7 @@ def _rows(site: Watched, step: int, evidence: Evidence) -> str:
 
     All those of a step, whose batches may be several: how many rows these have is not known.
     """
-    own = evidence.attributes.get(site.name)
+    own = evidence.model.attributes.get(site.name)
     count = evidence.by_module("NonFinite").get(site.module)
     if own is None or not own.features[1] or count is None or step not in count.steps:
         return ""

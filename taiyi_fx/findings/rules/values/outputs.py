@@ -91,7 +91,7 @@ def _next_to_nothing(evidence: Evidence) -> Iterator[Finding]:
         return
     returned = evidence.by_module("OutputRMS")
     for one in evidence.of_quantity("InputRMS"):
-        before = [*evidence.modules_before(one.module, returned.keys())]
+        before = [*evidence.flow.modules_before(one.module, returned.keys())]
         if len(before) != 1 or len(one.values) < STEPS:
             continue
         given, made = at_common_steps([one, returned[before[0]]])

@@ -93,13 +93,15 @@ def is_given_other_rows(one: Watched, before: Watched | None, evidence: Evidence
     """True for a module that is given other rows than the one before it, as a token of a class."""
     if before is None:
         return False
-    rows, others = (evidence.shape_before(s.module).split("×")[:-1] for s in (one, before))
+    rows, others = (evidence.flow.shape_before(s.module).split("×")[:-1] for s in (one, before))
     return bool(rows and others) and rows != others
 
 
 def _are_tokens(one: Watched, before: Watched | None, evidence: Evidence) -> bool:
     """True for what is given rows of tokens, of as many features as the module before it."""
-    known = [evidence.shape_before(s.module).split("×") for s in (one, before) if s is not None]
+    known = [
+        evidence.flow.shape_before(s.module).split("×") for s in (one, before) if s is not None
+    ]
     return {len(shape) > _SIDES for shape in known} == {True} and len({s[-1] for s in known}) == 1
 
 
@@ -141,7 +143,7 @@ def _varies_elsewhere(one: Watched, group: list[Watched]) -> bool:
 def _features(module: str, evidence: Evidence) -> float:
     """The number of a module's outputs: its own; by its bias; else 1 of a vector."""
     module = module.partition("@")[0]  # a later call of it has the parameters of the first
-    own = evidence.attributes.get(module)
+    own = evidence.model.attributes.get(module)
     channels = None if own is None else own.numbers.get("out_channels")
     if isinstance(channels, int):
         return float(channels)
@@ -189,14 +191,14 @@ def _given_one_row(one: Watched, evidence: Evidence) -> str:
 
     A linear layer makes them the same of others by a weight of zero alone.
     """
-    constants = [f"`{f}` makes of {of!r}" for f, of in evidence.constants_before(one.module)]
+    constants = [f"`{f}` makes of {of!r}" for f, of in evidence.flow.constants_before(one.module)]
     if constants:
         made = " and what ".join(dict.fromkeys(constants))
         return f", as it is given what {made}, of which only the shape is used"
-    own, weight = evidence.attributes.get(one.name), evidence.weights.get(one.name)
+    own, weight = evidence.model.attributes.get(one.name), evidence.weights.get(one.name)
     if own is None or not own.features[0] or weight is None or not weight.values.all():
         return ""
-    inputs = " and ".join(map(repr, evidence.inputs_before(one.module)))
+    inputs = " and ".join(map(repr, evidence.flow.inputs_before(one.module)))
     of_input, by = f"the model's input {inputs}", evidence.operations_before(one.module)
     if inputs and not by:
         return f", as {of_input}, which it is given, is already"
@@ -207,5 +209,5 @@ def _given_one_row(one: Watched, evidence: Evidence) -> str:
 
 def _is_of_one_row(module: str, evidence: Evidence) -> bool:
     """True for what is given one row alone, as a head behind the mean over the only sample is."""
-    *rows, _ = evidence.shape_before(module).split("×")
+    *rows, _ = evidence.flow.shape_before(module).split("×")
     return bool(rows) and set(rows) == {"1"}

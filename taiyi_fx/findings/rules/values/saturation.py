@@ -44,7 +44,7 @@ def saturated(evidence: Evidence) -> Iterator[Finding]:
             continue
         # A bound stays the same from step to step, as the largest of many numbers does not.
         is_bound = np.isclose(bound.values, bound.values[0], rtol=1e-3)
-        kind = evidence.settings.get(one.name, LayerSettings()).kind
+        kind = evidence.model.settings.get(one.name, LayerSettings()).kind
         near = _OF_TANH if kind == "Tanh" else _NEAR
         is_near = (one.values >= near * bound.values) & (one.values > 0) & is_bound
         if lasting(is_near):
@@ -60,7 +60,7 @@ def _recurrent(evidence: Evidence) -> Iterator[Finding]:
     """Recurrent layers that begin at their bound of 1, which usual weights keep away from."""
     for one in evidence.of_quantity("OutputAbsMax") if evidence.is_from_the_start else ():
         first = one.values[:_FIRST]
-        is_known = is_recurrent(one.name, evidence.attributes) and len(first) == _FIRST
+        is_known = is_recurrent(one.name, evidence.model.attributes) and len(first) == _FIRST
         if is_known and first.min() >= _BOUND and first.max() <= 1:
             text = f"some of what {one.module!r} returns is at its bound of 1 from the start"
             yield SATURATED.at(one, 0, text, "below 1", advice=_OF_STATES)

@@ -52,7 +52,7 @@ def _most(one: Watched, evidence: Evidence) -> float:
     Where a mean over all places is what units are given, as in squeeze and excitation, each is on
     for nearly all samples, or off for them, from the start.
     """
-    shape = [int(n) for n in evidence.shape_before(one.module).split("×") if n.isdecimal()]
+    shape = [int(n) for n in evidence.flow.shape_before(one.module).split("×") if n.isdecimal()]
     units = shape[1 if len(shape) > _OF_ROWS else -1] if shape else np.inf
     return max(_MOST, 0.5 + _DEVIATIONS * 0.5 / np.sqrt(units))
 

@@ -107,7 +107,7 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
     stream = [s for s in inputs if s.module in evidence.norms and s.module not in plain][1:]
     widths = {
         name: own.sizes[0][1]
-        for name, own in evidence.attributes.items()
+        for name, own in evidence.model.attributes.items()
         if [part for part, _ in own.sizes] == [""]
     }
     of_stream = [*beside_their_roles(_of_one_stream(stream, evidence), _FEW)]
@@ -173,7 +173,7 @@ def _of_first_calls(factors: Iterable[InRole]) -> Iterator[InRole]:
 def _of_one_stream(stream: Sequence[Watched], evidence: Evidence) -> Iterator[InRole]:
     """The factors from norm to norm, but where other rows come in, as a token of a class does."""
     for before, one in pairwise(stream):
-        shapes = {evidence.shape_before(s.module) for s in (before, one)} - {""}
+        shapes = {evidence.flow.shape_before(s.module) for s in (before, one)} - {""}
         if len(shapes) < 2:
             yield from made([before, one])
 
@@ -190,8 +190,8 @@ def _is_of_another_stream(norm: str, before: Mapping[str, str], evidence: Eviden
 
 def _begins(norm: str, before: str, evidence: Evidence) -> bool:
     """True if nothing of what a norm is given comes from the one before; asked of a finding."""
-    is_shown = bool(evidence.modules_before(norm, evidence.called))
-    return is_shown and not evidence.modules_before(norm, {before})
+    is_shown = bool(evidence.flow.modules_before(norm, evidence.called))
+    return is_shown and not evidence.flow.modules_before(norm, {before})
 
 
 def _of_plain(factors: Iterable[InRole], evidence: Evidence) -> Iterator[InRole]:
@@ -200,7 +200,7 @@ def _of_plain(factors: Iterable[InRole], evidence: Evidence) -> Iterator[InRole]
     A norm makes of anything the same, and of a sum over neighbours nobody knows.
     """
     for one, role in factors:
-        own = evidence.attributes.get(one.name)
+        own = evidence.model.attributes.get(one.name)
         is_of_torch = own is None or own.kind.startswith("torch.nn.")
         if is_of_torch and one.name not in evidence.weights:
             yield one, role

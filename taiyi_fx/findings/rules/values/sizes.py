@@ -121,7 +121,7 @@ def _is_drawn_wide(
 
 def _inputs(one: Watched, evidence: Evidence) -> int:
     """The number of features that a linear layer is given, if they are many; else 0."""
-    own = evidence.attributes.get(one.name)
+    own = evidence.model.attributes.get(one.name)
     width = own.features[0] if own and one.quantity.endswith(".weight") else 0
     return width if width >= _WIDTH else 0
 
@@ -138,7 +138,7 @@ def _is_scaled_down(
     if "weight" not in one.quantity or evidence.is_vector(one.module) or one.values[0] < _LARGE:
         return False
     if one.module not in outputs:
-        own = evidence.attributes.get(one.name)
+        own = evidence.model.attributes.get(one.name)
         return own is not None and not own.kind.startswith("torch.")
     return 0 < outputs[one.module] <= _PASSES * given.get(one.module, 0.0)
 
@@ -165,7 +165,7 @@ def _is_large_matrix(one: Watched, outputs: Mapping[str, float], evidence: Evide
 
 def _is_table(one: Watched, evidence: Evidence) -> bool:
     """True for an embedding, which hands out its entries as they are, some of padding."""
-    own = evidence.attributes.get(one.name)
+    own = evidence.model.attributes.get(one.name)
     return own is not None and own.kind in _TABLES
 
 

@@ -99,7 +99,7 @@ def _beyond_all(step: _Step, times: float, evidence: Evidence) -> Iterator[Findi
     bound = _sum(parts)
     step = step._replace(given=given)
     i = step.jumps(bound, times) if len(bound) >= _FIRST else None
-    shapes = {evidence.shape_before(module) for module in (step.before, given.module)} - {""}
+    shapes = {evidence.flow.shape_before(module) for module in (step.before, given.module)} - {""}
     # What has other rows, as a token of a class that is put before all others, is another stream.
     if i is not None and len(shapes) < 2:
         text = (
@@ -117,7 +117,7 @@ def _parts(step: _Step, evidence: Evidence) -> tuple[Sequence[Watched], str]:
     """
     returned = evidence.by_module("OutputRMS")
     before, own = (
-        evidence.modules_before(module, returned.keys())
+        evidence.flow.modules_before(module, returned.keys())
         for module in (step.before, step.given.module)
     )
     if not own:

@@ -1,7 +1,5 @@
 """Attention that breaks down."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -15,7 +13,7 @@ from taiyi_fx.findings.rules.attention.attention import (
     attention_sinks,
     sharp_starts,
 )
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 STEPS = np.arange(40)
 
@@ -184,7 +182,7 @@ def begins(sink=0.95, entropy=0.1, loss=4.0, count=3, classes=50):
     for i in range(count):
         site = f"h.{i}.attn.attention()"
         numbers |= {(site, "AttentionSink"): sink, (site, "AttentionEntropy"): entropy}
-    return replace(evidence(numbers), classes={"loss": classes})
+    return knowing(evidence(numbers), classes={"loss": classes})
 
 
 def test_attention_that_rests_on_the_first_key_before_anything_is_learnt_is_named():

@@ -1,7 +1,5 @@
 """Masks of attention that are turned round, or missing in one block."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -17,7 +15,7 @@ from taiyi_fx.findings.rules.attention.masks import (
     reading_ahead,
     turned_masks,
 )
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 LENGTHS = 0.3 + 0.4 * np.random.default_rng(0).random(40)
 SITES = [f"h.{i}.attn.attention()" for i in range(5)]
@@ -58,7 +56,7 @@ def test_of_three_in_modules_of_one_class_and_size_one_is_told(odd, found):
     one = Attributes("Attention", {}, sizes=(("qkv", (24, 8)),))
     homes = {f"h.{i}.attn": one for i in range(3)}
     homes["h.1.attn"] = one._replace(**odd or {})
-    known = replace(ahead(0.0, 0.5, 0.0), attributes=homes)
+    known = knowing(ahead(0.0, 0.5, 0.0), attributes=homes)
     assert [each.module for each in missing_masks(known)] == found
 
 
@@ -208,7 +206,7 @@ def language_model(*, ahead=0.09, sink=0.09, allowed=0.55, entropy=0.98, classes
         numbers |= {(site, "AttentionAhead"): ahead, (site, "AttentionSink"): sink}
         numbers |= {(site, "AttentionAllowed"): allowed, (site, "AttentionEntropy"): entropy}
     words = Attributes("torch.nn.Embedding", {}, sizes=(("", (50, 8)),))
-    return replace(evidence(numbers), attributes={"words": words}, classes={"loss": classes})
+    return knowing(evidence(numbers), attributes={"words": words}, classes={"loss": classes})
 
 
 def test_a_mask_that_leaves_one_later_key_is_named_in_a_language_model():

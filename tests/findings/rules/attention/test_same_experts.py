@@ -1,13 +1,11 @@
 """Experts that stay the same, and routers that the task does not teach."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings import LossGraph
 from taiyi_fx.findings.rules.attention.same_experts import same_weights, untaught_routers
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 MOVES = 1 + np.arange(40) / 100
 EXPERTS = [f"mlp.experts.{i}.up" for i in range(4)]
@@ -44,7 +42,7 @@ def routed(reached, gradient=0.1):
     numbers |= {(name, "WeightNorm"): MOVES for name in ("mlp.router.linear", *EXPERTS)}
     numbers |= {("mlp.router.linear", "WeightGradNorm"): gradient}
     graph = LossGraph(reached=frozenset(reached))
-    return replace(evidence(numbers), loss_graphs={"loss": graph})
+    return knowing(evidence(numbers), loss_graphs={"loss": graph})
 
 
 def test_a_router_that_the_loss_does_not_depend_on_is_named():

@@ -1,13 +1,11 @@
 """Gradients of single weights that jump."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings import Attributes
 from taiyi_fx.findings.rules.gradients.gradient_steps import gradient_steps
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 NAMES = ["a", "b", "c", "d"]
 ONCE = np.where(np.arange(40) == 14, 1000.0, 1.0)
@@ -61,4 +59,4 @@ def test_of_two_weights_one_cannot_be_odd():
 
 def test_a_recurrent_layer_s_gradient_grows_on_its_way_through_time():
     known = {"c": Attributes("torch.nn.modules.rnn.LSTM", {})}
-    assert [*gradient_steps(replace(of({"c": ONCE}), attributes=known))] == []
+    assert [*gradient_steps(knowing(of({"c": ONCE}), attributes=known))] == []

@@ -9,7 +9,7 @@ from torch import nn
 import taiyi_fx
 from taiyi_fx.findings import LossGraph
 from taiyi_fx.findings.rules.gradients.gradients import changed_gradients
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 NAMES = [f"h.{i}" for i in range(5)]
 
@@ -51,7 +51,7 @@ def test_a_weight_that_the_loss_uses_in_several_ways_is_passed_over():
     known = of({"h.2": -1.0})
     assert len([*changed_gradients(known)]) == 1
     graph = LossGraph(several_ways=frozenset(["h.2"]))
-    assert [*changed_gradients(replace(known, loss_graphs={"loss": graph}))] == []
+    assert [*changed_gradients(knowing(known, loss_graphs={"loss": graph}))] == []
 
 
 def test_the_gradients_of_a_closure_that_lbfgs_calls_again_are_passed_over():
@@ -134,7 +134,7 @@ def test_the_half_whose_gradients_pile_up_is_named_and_not_the_other(knows_group
     known = towers()
     if knows_groups:
         groups = {m: (int(m.startswith("right")), 0.1) for m in known.modules}
-        known = replace(known, groups=groups)
+        known = knowing(known, groups=groups)
     (found,) = changed_gradients(known)
     assert (found.kind, found.module, found.step) == ("gradients_not_cleared", "right.0", 1)
     assert "'right.0', 'right.1' and 'right.2' is the sum of all backwards" in found.text
@@ -204,7 +204,7 @@ def test_gradients_that_are_cleared_between_micro_batches_are_told():
         partial_sums(cosine=1.0, size=1.0),
         partial_sums(cosine=1.0, size=0.125),
         partial_sums(size=0.9),
-        replace(partial_sums(), loss_graphs={"loss": LossGraph(is_judging=True)}),
+        knowing(partial_sums(), loss_graphs={"loss": LossGraph(is_judging=True)}),
     ],
     ids=["few forwards", "whole", "divided", "as large", "a judge's"],
 )

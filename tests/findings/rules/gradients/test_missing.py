@@ -10,7 +10,7 @@ from torch import nn
 import taiyi_fx
 from taiyi_fx.findings.facts.of_optimizer import GroupSettings
 from taiyi_fx.findings.rules.gradients.missing import missing_gradients
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 from tests.findings.rules.optimizer.test_learning import MOVES, NAMES, model
 
 NO_GRADIENT = "no gradient reached weight"
@@ -55,7 +55,7 @@ def test_a_weight_that_is_computed_of_others_lacks_no_gradient_of_its_own():
     ids=["one", "indices", "several", "unknown"],
 )
 def test_what_cuts_a_module_off_is_named_as_the_data_flow_shows_it(cuts, words):
-    known = replace(cut_off(["h.0", "h.1"]), cuts_behind=lambda module, ends: cuts)
+    known = knowing(cut_off(["h.0", "h.1"]), cuts_behind=lambda module, ends: cuts)
     (found,) = missing_gradients(known)
     assert found.text.endswith(words)
     assert found.functions == tuple(cuts)
@@ -71,7 +71,7 @@ def test_what_the_last_block_hands_on_to_none_is_a_note():
             numbers[name, "WeightGradNorm"] = 0.5
     reasons = {("blocks.3.back", "WeightGradNorm"): NO_GRADIENT}
     group = GroupSettings(("blocks.3.back",), 0.0, False)
-    known = replace(evidence(numbers), reasons=reasons, group_settings=(group,))
+    known = knowing(evidence(numbers), reasons=reasons, group_settings=(group,))
     assert [(f.module, f.severity) for f in missing_gradients(known)] == [("blocks.3.back", "note")]
 
 
@@ -257,7 +257,7 @@ def test_those_that_get_no_gradient_any_more_are_named_by_the_last_of_them():
     (found,) = missing_gradients(evidence(numbers))
     assert (found.kind, found.module, found.step) == ("detached", "b", 19)
     assert "after step 19, nor 'a' before it" in found.text
-    assert [*missing_gradients(replace(evidence(numbers), frozen=frozenset("ab")))] == []
+    assert [*missing_gradients(knowing(evidence(numbers), frozen=frozenset("ab")))] == []
 
 
 def test_experts_and_gradients_that_end_a_little_sooner_are_none():

@@ -1,7 +1,5 @@
 """Layers that take time for the batch."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.findings.rules.losses.batch_axes import batch_axes
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 
 def of(rate=1.0, spread=None):
@@ -17,7 +15,7 @@ def of(rate=1.0, spread=None):
     if spread is not None:
         numbers["rnn", "OutputGradSampleSpread"] = spread
     found = evidence(numbers)
-    return replace(found, batch_axes={"rnn": 1}, shape_before=lambda module: "32×20×16")
+    return knowing(found, batch_axes={"rnn": 1}, shape_before=lambda module: "32×20×16")
 
 
 @pytest.mark.parametrize(("rate", "spread"), [(1 / 20, 0.9), (1.0, 0.0), (1 / 20, None)])
@@ -44,7 +42,7 @@ def test_losses_that_leave_samples_out_are_none(rate, spread):
 
 
 def test_the_only_sample_is_the_mean_of_all():
-    known = replace(of(1.0, 0.0), shape_before=lambda module: "32×1×16")
+    known = knowing(of(1.0, 0.0), shape_before=lambda module: "32×1×16")
     assert [*batch_axes(known)] == []
 
 

@@ -1,13 +1,11 @@
 """The course of the loss."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings import LossGraph, Regression
 from taiyi_fx.findings.rules.losses.loss import divergence, spikes
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 NOISE = np.random.default_rng(0).normal(0, 0.05, 100)
 FALLS = 2 * np.exp(-np.arange(100) / 50) + NOISE / 10
@@ -147,7 +145,7 @@ def test_what_is_called_the_loss_is_no_part_of_another():
 @pytest.mark.parametrize(("is_judged", "severity"), [(True, "warning"), (False, "alert")])
 def test_a_loss_that_another_model_judges_may_rise_with_that(is_judged, severity):
     known = of(np.where(np.arange(100) < 40, 2.0, 30.0) + NOISE)
-    known = replace(known, loss_graphs={"loss": LossGraph(is_judged=is_judged)})
+    known = knowing(known, loss_graphs={"loss": LossGraph(is_judged=is_judged)})
     (found,) = divergence(known)
     assert found.severity == severity
     assert ("another model judges it" in found.text) == is_judged
@@ -164,7 +162,7 @@ def test_a_loss_that_another_model_judges_may_rise_with_that(is_judged, severity
 def test_a_jump_of_a_player_s_only_loss_is_a_note(name, is_judged, severity):
     high = np.where(np.arange(100) == 70, 30.0, FALLS)
     graphs = {name: LossGraph(is_judged=is_judged)}
-    (found,) = spikes(replace(evidence({("", name): high}), loss_graphs=graphs))
+    (found,) = spikes(knowing(evidence({("", name): high}), loss_graphs=graphs))
     assert found.severity == severity
 
 
@@ -174,5 +172,5 @@ def test_a_jump_of_an_error_of_targets_that_grow_is_a_note(costs, severity):
     values = 2 + 3 * np.exp(-np.arange(80) / 3) + 0.1 * np.sin(np.arange(80))
     values[60] = 6.0
     regressions = [Regression(64, cost, 1.0, 0.0, 1.0) for cost in costs]
-    known = replace(evidence({("", "loss"): values}), regressions={"loss": regressions})
+    known = knowing(evidence({("", "loss"): values}), regressions={"loss": regressions})
     assert [one.severity for one in spikes(known)] == [severity]

@@ -1,7 +1,5 @@
 """Noise of another scale than its loss takes it for."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch import nn
@@ -9,7 +7,7 @@ from torch import nn
 import taiyi_fx
 from taiyi_fx.findings import LossGraph
 from taiyi_fx.findings.rules.losses.noise import turned_signs
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 
 class Autoencoder(nn.Module):
@@ -48,8 +46,8 @@ def test_noise_times_a_logarithm_is_told_of_the_layer_that_returns_it(scale, wor
 
 def test_a_logarithm_of_the_wrong_sign_is_told_with_the_layers_that_return_it():
     graphs = {"loss": LossGraph(turned_signs=("layers.0", "layers.1"))}
-    known = replace(evidence({("", "loss"): 1.0}), loss_graphs=graphs)
+    known = knowing(evidence({("", "loss"): 1.0}), loss_graphs=graphs)
     (found,) = turned_signs(known)
     assert (found.kind, found.severity, found.module) == ("turned_sign", "warning", "layers.0")
     assert "what 'layers.0' returns as a term" in found.text
-    assert [*turned_signs(replace(known, loss_graphs={"loss": LossGraph()}))] == []
+    assert [*turned_signs(knowing(known, loss_graphs={"loss": LossGraph()}))] == []

@@ -1,14 +1,12 @@
 """Losses of a size that their logits do not explain."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings import LossGraph
 from taiyi_fx.findings.facts.logits import Logits
 from taiyi_fx.findings.rules.losses.odd_losses import odd_losses
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 CASES, CLASSES = 64, 10
 GUESS = float(np.log(CLASSES))
@@ -23,7 +21,7 @@ def found_for(loss, rms=0.1, gradient=USUAL, steps=None, calls=(), **of_logits):
         numbers |= {(module, "OutputRMS"): [rms] * 10, (module, "OutputAbsMax"): [4 * rms] * 10}
         numbers |= {(module, "OutputGradRMS"): [gradient] * 10}
     graphs = {"loss": LossGraph(logits=logits)}
-    return [*odd_losses(replace(evidence(numbers, steps), loss_graphs=graphs))]
+    return [*odd_losses(knowing(evidence(numbers, steps), loss_graphs=graphs))]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +82,7 @@ def found_for_shares(loss, **others):
     numbers = {("", "loss"): [loss] * 10, ("head", "OutputRMS"): [0.1] * 10}
     numbers |= {("head", "OutputAbsMax"): [0.4] * 10}
     graphs = {"loss": LossGraph(of_shares=logits)}
-    return [*odd_losses(replace(evidence(numbers, **others), loss_graphs=graphs))]
+    return [*odd_losses(knowing(evidence(numbers, **others), loss_graphs=graphs))]
 
 
 def test_shares_that_add_up_to_more_than_one_cost_too_much():

@@ -1,7 +1,5 @@
 """Losses that do not fall."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,7 @@ from taiyi_fx.findings import LossGraph
 from taiyi_fx.findings.facts.logits import Logits
 from taiyi_fx.findings.facts.regression import Regression
 from taiyi_fx.findings.rules.losses.plateau import plateau
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 NOISE = np.random.default_rng(0).normal(0, 0.05, 100)
 RANDOM = np.random.default_rng(0).normal(size=200)
@@ -21,7 +19,7 @@ def of(values):
 
 
 def of_ten(values):
-    return replace(of(values), classes={"loss": 10})
+    return knowing(of(values), classes={"loss": 10})
 
 
 @pytest.mark.parametrize(
@@ -103,10 +101,10 @@ def test_a_loss_that_passes_that_of_a_guess_is_none(values):
 
 
 def test_a_plateau_names_the_layer_that_takes_its_first_axis_for_time():
-    known = replace(of(np.full(120, 1.6)), batch_axes={"a": 0, "rnn": 1})
-    (found,) = plateau(replace(known, shape_before=lambda module: "32×20×16"))
+    known = knowing(of(np.full(120, 1.6)), batch_axes={"a": 0, "rnn": 1})
+    (found,) = plateau(knowing(known, shape_before=lambda module: "32×20×16"))
     assert "; 'rnn', without batch_first, takes the first axis" in found.text
-    (found,) = plateau(replace(known, shape_before=lambda module: ""))
+    (found,) = plateau(knowing(known, shape_before=lambda module: ""))
     assert "batch_first" not in found.text
 
 
@@ -133,14 +131,14 @@ def test_a_loss_has_to_fall_once_weights_have_moved(ratio, severity):
     """By RAdam's first steps, or in a warm-up, they move by a percent."""
     numbers = {("", "loss"): TEN + 0.01 * RANDOM}
     numbers |= {(f"h.{i}", "UpdateRatio.weight"): np.full(200, ratio) for i in range(3)}
-    (found,) = plateau(replace(evidence(numbers), classes={"loss": 10}))
+    (found,) = plateau(knowing(evidence(numbers), classes={"loss": 10}))
     assert found.severity == severity
     assert ("2.0% of their size" in found.text) == (severity == "note")
 
 
 @pytest.mark.parametrize(("level", "severity"), [(2 * np.log(2), "note"), (1.2, "warning")])
 def test_a_judge_that_cannot_tell_two_batches_apart_is_a_note(level, severity):
-    known = replace(of(level + NOISE / 10), classes={"loss": 2}, loss_graphs={"loss": LossGraph()})
+    known = knowing(of(level + NOISE / 10), classes={"loss": 2}, loss_graphs={"loss": LossGraph()})
     assert [one.severity for one in plateau(known)] == [severity]
 
 
@@ -149,7 +147,7 @@ def test_logits_that_are_the_same_for_all_samples_are_told_with_a_plateau(share,
     numbers = {("", "loss"): 2.3 + NOISE / 10, ("out", "OutputVariation"): np.full(100, share)}
     logits = Logits("out", 64, 10, is_output=True, is_mean=True, is_whole=True)
     graphs = {"loss": LossGraph(logits=logits)}
-    known = replace(evidence(numbers), classes={"loss": 10}, loss_graphs=graphs)
+    known = knowing(evidence(numbers), classes={"loss": 10}, loss_graphs=graphs)
     (found,) = plateau(known)
     assert ("what 'out' returns differs from sample to sample by 1.0%" in found.text) == is_told
 
@@ -160,7 +158,7 @@ def test_logits_that_are_the_same_for_all_samples_are_told_with_a_plateau(share,
 def test_an_error_that_comes_to_that_of_the_mean_of_the_targets_is_a_plateau(start, severity):
     values = 1 + (start - 1) * np.exp(-np.arange(200) / 5) + 0.05 * RANDOM
     known = {"loss": [Regression(256, 1.02, 1.0, 0.0, 0.1)] * 4}
-    (found,) = plateau(replace(evidence({("", "loss"): values}), regressions=known))
+    (found,) = plateau(knowing(evidence({("", "loss"): values}), regressions=known))
     assert found.severity == severity
     assert "the mean of the targets, as the same answer for every sample, costs 1.02" in found.text
 

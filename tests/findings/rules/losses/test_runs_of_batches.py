@@ -7,7 +7,7 @@ import pytest
 
 from taiyi_fx.findings import Targets
 from taiyi_fx.findings.rules.losses.runs_of_batches import sorted_batches
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 STEPS = np.arange(120)
 NOISE = np.random.default_rng(0).normal(size=120)
@@ -16,7 +16,7 @@ RUNS = 2.4 + 0.5 * np.random.default_rng(1).normal(size=20).repeat(6) + 0.01 * N
 
 def found_in(values, classes=10, steps=None):
     known = evidence({("", "loss"): values}, steps)
-    return [*sorted_batches(replace(known, classes={"loss": classes}))]
+    return [*sorted_batches(knowing(known, classes={"loss": classes}))]
 
 
 def test_runs_that_are_worse_than_a_guess_are_a_warning():
@@ -65,7 +65,7 @@ def test_where_classes_are_not_known_nothing_is_said():
 
 def test_of_parts_none_is_sorted_where_the_whole_is_not():
     numbers = {("", "kl_loss"): RUNS, ("", "loss"): 2.4 + 0.5 * NOISE}
-    known = replace(evidence(numbers), classes=dict.fromkeys(("loss", "kl_loss"), 10))
+    known = knowing(evidence(numbers), classes=dict.fromkeys(("loss", "kl_loss"), 10))
     assert [*sorted_batches(known)] == []
     assert len([*sorted_batches(replace(known, series=known.series[:1]))]) == 1
 
@@ -73,7 +73,7 @@ def test_of_parts_none_is_sorted_where_the_whole_is_not():
 def of_batches(*ranges, cases=32, is_of_two=False):
     known = evidence({("", "loss"): 2.4 + 0.01 * NOISE})
     targets = [Targets(cases, is_of_two, *each) for each in ranges]
-    return [*sorted_batches(replace(known, targets={"loss": targets}))]
+    return [*sorted_batches(knowing(known, targets={"loss": targets}))]
 
 
 def test_batches_of_one_class_each_are_told_whatever_the_loss():
@@ -101,4 +101,4 @@ def test_other_batches_are_none(ranges, others):
 
 def test_the_loss_of_a_player_goes_up_and_down_by_itself():
     known = evidence({("", "loss of the generator"): RUNS})
-    assert [*sorted_batches(replace(known, classes={"loss of the generator": 10}))] == []
+    assert [*sorted_batches(knowing(known, classes={"loss of the generator": 10}))] == []

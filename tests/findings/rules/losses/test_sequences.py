@@ -1,7 +1,5 @@
 """Losses by targets that are the inputs, and by the first place of causal attention."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -12,7 +10,7 @@ from taiyi_fx.findings import LossGraph
 from taiyi_fx.findings.facts.held_targets import HeldTargets
 from taiyi_fx.findings.facts.ignored import IgnoredClass
 from taiyi_fx.findings.rules.losses.sequences import held_targets, ignored_classes
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 
 class Model(nn.Module):
@@ -163,20 +161,20 @@ def test_padding_among_targets_and_at_the_one_place_that_is_taken_is_told(take, 
 
 def test_a_class_that_is_left_out_with_the_padding_is_told():
     graphs = {"loss": LossGraph(ignored=IgnoredClass(0, 0.4, 0.3))}
-    known = replace(evidence({("", "loss"): 1.0}), loss_graphs=graphs)
+    known = knowing(evidence({("", "loss"): 1.0}), loss_graphs=graphs)
     (found,) = ignored_classes(known)
     assert (found.kind, found.severity) == ("ignored_class", "warning")
     assert found.text == (
         "'loss' leaves out class 0 by ignore_index, 40% of its targets, and at 30% of these places "
         "tokens stand that are no padding"
     )
-    assert [*ignored_classes(replace(known, loss_graphs={"loss": LossGraph()}))] == []
+    assert [*ignored_classes(knowing(known, loss_graphs={"loss": LossGraph()}))] == []
 
 
 def test_targets_that_the_model_is_given_are_an_alert():
     known = evidence({("", "loss"): 1.0})
     graph = LossGraph(held=HeldTargets("gru", (29, 3, 1, 2), 30))
-    (found,) = held_targets(replace(known, loss_graphs={"loss": graph}))
+    (found,) = held_targets(knowing(known, loss_graphs={"loss": graph}))
     assert (found.kind, found.severity, found.module) == ("held_targets", "alert", "")
     assert "among the 30 entries of each sample that 'gru' is given, at 29, 3, 1, ..." in found.text
-    assert [*held_targets(replace(known, loss_graphs={"loss": LossGraph()}))] == []
+    assert [*held_targets(knowing(known, loss_graphs={"loss": LossGraph()}))] == []

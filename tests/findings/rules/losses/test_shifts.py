@@ -1,12 +1,10 @@
 """Losses that rise at one step to what an untrained model costs."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings.rules.losses.shifts import shifts
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 RNG = np.random.default_rng(0)
 GUESS = float(np.log(10))
@@ -23,7 +21,7 @@ def course(at=50, peak=GUESS, lasts=10, n=100, low=0.1):
 
 def found_for(values, classes=10, more=()):
     known = evidence({("", "loss"): values, **dict(more)})
-    return [*shifts(replace(known, classes={"loss": classes}))]
+    return [*shifts(knowing(known, classes={"loss": classes}))]
 
 
 def test_what_is_lost_at_one_step_is_told_though_the_loss_still_falls():

@@ -1,20 +1,18 @@
 """Losses that fall to nothing at once."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings import LossGraph
 from taiyi_fx.findings.rules.losses.trivial import trivial_losses
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 GUESS = float(np.log(10))
 
 
 def found_for(values, classes=10, steps=None):
     known = evidence({("", "loss"): values}, steps)
-    return [*trivial_losses(replace(known, classes={"loss": classes}))]
+    return [*trivial_losses(knowing(known, classes={"loss": classes}))]
 
 
 def falling(until, n=100, end=1e-4):
@@ -48,7 +46,7 @@ def test_what_fools_its_judge_every_time_is_told(end, is_judged, is_told):
     values = np.maximum(np.log(2) * np.exp(-np.arange(200) / 10), end)
     known = evidence({("", "loss of the generator"): values})
     graphs = {"loss of the generator": LossGraph(is_judged=is_judged)}
-    known = replace(known, classes={"loss of the generator": 2}, loss_graphs=graphs)
+    known = knowing(known, classes={"loss of the generator": 2}, loss_graphs=graphs)
     found = [*trivial_losses(known)]
     assert [one.kind for one in found] == ["trivial_loss"] * is_told
     assert all("judge" in one.advice for one in found)

@@ -1,14 +1,12 @@
 """Losses that fall without end."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings import LossGraph, Targets
 from taiyi_fx.findings.facts.logits import Logits
 from taiyi_fx.findings.rules.losses.unbounded import unbounded_losses
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 STEPS = np.arange(80)
 FALLING = 0.3 - 0.5 * STEPS**2.0
@@ -40,7 +38,7 @@ def test_one_that_settles_or_stays_small_is_none(values):
 
 
 def test_a_cross_entropy_that_begins_at_minus_a_guess_and_falls_has_the_wrong_sign():
-    known = replace(evidence({("", "loss"): -1.6 - np.arange(20) / 5}), classes={"loss": 5})
+    known = knowing(evidence({("", "loss"): -1.6 - np.arange(20) / 5}), classes={"loss": 5})
     (found,) = unbounded_losses(known)
     assert (found.kind, found.severity, found.step) == ("unbounded_loss", "alert", 0)
     assert "a guess among 5 classes costs with a minus" in found.text
@@ -52,7 +50,7 @@ def test_a_cross_entropy_that_begins_at_minus_a_guess_and_falls_has_the_wrong_si
     ids=["no classes", "stays", "begins elsewhere"],
 )
 def test_other_losses_below_zero_have_their_sign(values, classes):
-    known = replace(evidence({("", "loss"): values}), classes={"loss": classes})
+    known = knowing(evidence({("", "loss"): values}), classes={"loss": classes})
     assert [*unbounded_losses(known)] == []
 
 
@@ -64,21 +62,21 @@ def test_yes_or_no_of_one_of_two_players_may_have_a_minus(others, count):
     names = ["loss_g", *others]
     classes = dict.fromkeys(names, 2)
     known = evidence({("", name): NEGATED for name in names})
-    assert len([*unbounded_losses(replace(known, classes=classes))]) == count
+    assert len([*unbounded_losses(knowing(known, classes=classes))]) == count
 
 
 @pytest.mark.parametrize(("classes", "count"), [(2, 0), (5, 1)])
 def test_yes_or_no_of_another_model_may_have_a_minus(classes, count):
     values = -np.log(classes) - np.arange(20) / 5
-    known = replace(evidence({("", "loss"): values}), classes={"loss": classes})
-    judged = replace(known, loss_graphs={"loss": LossGraph(is_judged=True)})
+    known = knowing(evidence({("", "loss"): values}), classes={"loss": classes})
+    judged = knowing(known, loss_graphs={"loss": LossGraph(is_judged=True)})
     assert len([*unbounded_losses(judged)]) == count
     assert len([*unbounded_losses(known)]) == 1
 
 
 def of_logits(values, *, is_whole=True):
     graph = LossGraph(logits=Logits("head", 8, 2, True, True, is_whole))
-    return replace(evidence({("", "loss"): values}), loss_graphs={"loss": graph})
+    return knowing(evidence({("", "loss"): values}), loss_graphs={"loss": graph})
 
 
 def test_a_cross_entropy_that_falls_below_zero_is_one_of_other_targets():
@@ -102,7 +100,7 @@ def test_a_cross_entropy_near_zero_or_beside_other_terms_is_none(known):
 
 def of_divergence(values, *, is_divergence=True):
     graphs = {"loss": LossGraph(is_divergence=is_divergence)}
-    return [*unbounded_losses(replace(evidence({("", "loss"): values}), loss_graphs=graphs))]
+    return [*unbounded_losses(knowing(evidence({("", "loss"): values}), loss_graphs=graphs))]
 
 
 def test_a_divergence_below_zero_is_one_of_other_shares():
@@ -131,7 +129,7 @@ def test_a_divergence_near_zero_and_other_losses_below_it_are_none():
 )
 def test_targets_that_are_no_shares_are_told_at_the_first_step(least, most, is_of_two, is_told):
     known = evidence({("", "loss"): [0.7]})
-    known = replace(known, targets={"loss": [Targets(32, is_of_two, least, most)]})
+    known = knowing(known, targets={"loss": [Targets(32, is_of_two, least, most)]})
     found = [*unbounded_losses(known)]
     assert [one.kind for one in found] == ["unbounded_loss"] * is_told
     assert all(f"between {least:.3g} and {most:.3g}" in one.text for one in found)

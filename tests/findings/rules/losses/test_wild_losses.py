@@ -1,13 +1,11 @@
 """Losses that begin at a wild size, by their targets or by the outputs of the model."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings import find
 from taiyi_fx.findings.rules.losses.wild_losses import wild_losses, wild_starts
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 FALLS = 50 * np.exp(-np.arange(40) / 5) + 2
 
@@ -34,10 +32,10 @@ def test_usual_outputs_and_losses_of_another_size_are_none(changed):
 
 
 def test_with_few_classes_a_wild_start_begins_lower():
-    known = replace(of(loss=FALLS / 8), classes={"loss": 5})
+    known = knowing(of(loss=FALLS / 8), classes={"loss": 5})
     (found,) = wild_starts(known)
     assert "a guess among 5 classes costs 1.61" in found.text
-    assert [*wild_starts(replace(of(loss=FALLS / 14), classes={"loss": 5}))] == []
+    assert [*wild_starts(knowing(of(loss=FALLS / 14), classes={"loss": 5}))] == []
 
 
 @pytest.mark.parametrize(

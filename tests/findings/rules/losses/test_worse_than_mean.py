@@ -1,13 +1,11 @@
 """Losses above that of the mean of the targets."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings.facts.regression import Regression
 from taiyi_fx.findings.rules.losses.worse_than_mean import worse_than_mean
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 NOISE = np.random.default_rng(0).normal(0, 0.05, 200)
 SLOWLY = 20 * np.exp(-np.arange(200) / 100)
@@ -16,7 +14,7 @@ SLOWLY = 20 * np.exp(-np.arange(200) / 100)
 
 def of(values, *, returned=1.0, target=1.0, mean=0.0, cost=1.0, name="loss"):
     first = Regression(64, cost, target, mean, returned)
-    return replace(evidence({("", name): values}), regressions={name: [first]})
+    return knowing(evidence({("", name): values}), regressions={name: [first]})
 
 
 @pytest.mark.parametrize(
@@ -49,7 +47,7 @@ def test_a_loss_above_that_of_the_mean_is_told(known, severity, words, advice):
         of(3 + NOISE, cost=0.0),
         of(3 + NOISE, cost=np.nan),
         of(3 + NOISE, name="loss_critic"),
-        replace(of(3 + NOISE), regressions={}),
+        knowing(of(3 + NOISE), regressions={"loss": ()}),
     ],
     ids=["near it", "short", "one target", "not known", "a player's", "no error"],
 )
@@ -60,6 +58,7 @@ def test_other_losses_are_not(known):
 @pytest.mark.parametrize(("cost", "is_told"), [(0.9, True), (2.0, False), (0.1, False)])
 def test_targets_that_come_to_vary_as_those_of_a_policy_do_are_another_matter(cost, is_told):
     known = of(3 + NOISE)
-    later = known.regressions["loss"][0]._replace(constant=cost)
-    known = replace(known, regressions={"loss": [*known.regressions["loss"], later]})
+    first = known.made["loss"].regressions[0]
+    later = first._replace(constant=cost)
+    known = knowing(known, regressions={"loss": [first, later]})
     assert bool([*worse_than_mean(known)]) == is_told

@@ -1,18 +1,16 @@
 """Weight decay that takes too much."""
 
-from dataclasses import replace
-
 import pytest
 
 from taiyi_fx.findings import find
 from taiyi_fx.findings.rules.optimizer.decays import large_decays
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 
 def of(shrinkage, rates=None, groups=None, size=1.0):
     names = [f"h.{i}.up" for i in range(4)]
     numbers = {(name, "WeightNorm"): size for name in names} | (rates or {})
-    return replace(
+    return knowing(
         evidence(numbers),
         shrinkage=dict(zip(names, shrinkage, strict=True)),
         decays=dict(zip(names, shrinkage, strict=True)),
@@ -50,8 +48,8 @@ def test_what_shrinks_by_it_is_beneath_it():
 
 def test_a_decay_below_zero_is_an_alert():
     weights = {(name, "WeightNorm"): 1.0 for name in "abcd"}
-    (found,) = large_decays(replace(evidence(weights), decays=dict.fromkeys("abcd", -0.1)))
+    (found,) = large_decays(knowing(evidence(weights), decays=dict.fromkeys("abcd", -0.1)))
     assert (found.kind, found.severity, found.module) == ("large_decay", "alert", "")
     assert "is -0.1, below 0" in found.text
-    (found,) = large_decays(replace(evidence(weights), decays={"a": 0.1, "b": -0.1}))
+    (found,) = large_decays(knowing(evidence(weights), decays={"a": 0.1, "b": -0.1}))
     assert found.module == "b"

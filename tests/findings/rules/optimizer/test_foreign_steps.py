@@ -1,13 +1,11 @@
 """Weights that change by more than their optimizer can make them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings import GroupSettings
 from taiyi_fx.findings.rules.optimizer.foreign_steps import foreign_steps
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 NAMES = ("h.0", "h.1", "h.2", "h.3")
 RATE, GRADIENT = 0.01, 0.5
@@ -21,7 +19,7 @@ def found_for(rule, steps, momentum=0.9, names=("h.2",), second=0.999, **more):
         numbers[name, "ParameterRMS.weight"] = 0.5
         numbers[name, "WeightGradNorm"] = GRADIENT
         numbers[name, "UpdateRatio.weight"] = steps if name in names else 1e-4
-    known = replace(
+    known = knowing(
         evidence(numbers),
         groups=dict.fromkeys(NAMES, (0, RATE)),
         group_settings=[GroupSettings(NAMES, momentum, False, rule, second=second)],
@@ -77,7 +75,7 @@ def test_steps_that_a_rule_allows_are_none(found):
 def test_the_largest_rate_of_a_schedule_counts():
     numbers = {("h.0", "UpdateRatio.weight"): 20 * RATE, ("h.0", "ParameterRMS.weight"): 0.5}
     numbers |= {("h.0", "WeightNorm"): 4.0, ("", "LearningRate"): np.linspace(10 * RATE, 0, 40)}
-    known = replace(
+    known = knowing(
         evidence(numbers),
         groups={"h.0": (0, 0.0)},
         group_settings=[GroupSettings(("h.0",), 0.9, False, "adam", second=0.999)],
@@ -90,7 +88,7 @@ def test_where_most_weights_leap_with_one_beyond_the_rate_it_is_the_models():
     for i, name in enumerate(NAMES):
         numbers[name, "ParameterRMS.weight"] = 0.5
         numbers[name, "UpdateRatio.weight"] = one(20 * RATE if i == 2 else RATE)
-    known = replace(
+    known = knowing(
         evidence(numbers),
         groups=dict.fromkeys(NAMES, (0, RATE)),
         group_settings=[GroupSettings(NAMES, 0.9, False, "adam", second=0.999)],
@@ -103,7 +101,7 @@ def test_the_weights_of_a_recurrent_layer_are_held_against_the_rate_too():
     numbers = {("lstm", "ParameterRMS.weight_hh_l0"): 0.5, ("fc", "ParameterRMS.weight"): 0.5}
     numbers |= {("lstm", "UpdateRatio.weight_hh_l0"): one(20 * RATE)}
     numbers |= {("fc", "UpdateRatio.weight"): 1e-3, ("act", "UpdateRatio.weight"): 1e-3}
-    known = replace(
+    known = knowing(
         evidence(numbers),
         groups=dict.fromkeys(("lstm", "fc", "act"), (0, RATE)),
         group_settings=[GroupSettings(("lstm", "fc", "act"), 0.9, False, "adam", second=0.999)],

@@ -1,7 +1,5 @@
 """Parameters that do not learn, where others do."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,7 @@ import taiyi_fx
 from taiyi_fx.findings import GroupSettings
 from taiyi_fx.findings.rules.gradients.missing import missing_gradients
 from taiyi_fx.findings.rules.optimizer.learning import no_update, zero_gradients
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 MOVES = 1 + np.arange(40) / 100
 NAMES = [f"h.{i}" for i in range(5)]
@@ -85,7 +83,7 @@ def test_lbfgs_ends_by_itself():
     severities = {}
     for rule in ("sgd", "lbfgs"):
         group = GroupSettings((), 0.0, False, rule)
-        (found,) = no_update(replace(evidence(numbers), group_settings=[group]))
+        (found,) = no_update(knowing(evidence(numbers), group_settings=[group]))
         severities[rule] = found.severity
     assert severities == {"sgd": "alert", "lbfgs": "note"}
 
@@ -108,20 +106,20 @@ def test_what_no_optimizer_has_is_told_soon_and_for_sure():
     numbers["h.4", "WeightNorm"] = np.ones(5)
     known = evidence(numbers)
     assert [*no_update(known)] == []
-    (found,) = no_update(replace(known, left_out=frozenset({"h.4"}), strangers=2))
+    (found,) = no_update(knowing(known, left_out=frozenset({"h.4"}), strangers=2))
     assert (found.module, found.severity) == ("h.4", "alert")
     assert "which has 2 parameters that the model does not have" in found.text
     assert found.advice.startswith("The optimizer was not given it")
-    (found,) = no_update(replace(known, left_out=frozenset({"h.4"})))
+    (found,) = no_update(knowing(known, left_out=frozenset({"h.4"})))
     assert found.text.endswith("it is in no group of the optimizer")
     # One that moves all the same is that of another optimizer.
-    assert [*no_update(replace(known, left_out=frozenset({"h.3"})))] == []
+    assert [*no_update(knowing(known, left_out=frozenset({"h.3"})))] == []
 
 
 def test_a_weight_that_is_frozen_with_the_last_gradient_of_a_training_before_is_none():
     known = model(still=["h.2"])
     assert [one.module for one in no_update(known)] == ["h.2"]
-    assert [*no_update(replace(known, frozen=frozenset({"h.2"})))] == []
+    assert [*no_update(knowing(known, frozen=frozenset({"h.2"})))] == []
 
 
 @pytest.mark.parametrize("known", ["UpdateRatio", "ParameterNorm"])
@@ -166,12 +164,12 @@ def test_a_weight_that_an_optimizer_had_until_a_step_is_named_with_it():
     numbers = {(name, "WeightNorm"): MOVES for name in NAMES}
     numbers["h.2", "WeightNorm"] = np.minimum(MOVES, MOVES[20])
     numbers |= {(name, "WeightGradNorm"): 0.5 for name in NAMES}
-    known = replace(evidence(numbers), left_out=frozenset({"h.2"}))
+    known = knowing(evidence(numbers), left_out=frozenset({"h.2"}))
     (found,) = no_update(known)
     assert (found.module, found.step, found.severity) == ("h.2", 20, "alert")
     assert "in no group of the optimizer any more" in found.text
     numbers["h.2", "WeightGradNorm"] = np.where(np.arange(40) < 20, 0.5, 0.0)
-    assert [*no_update(replace(evidence(numbers), left_out=frozenset({"h.2"})))] == []
+    assert [*no_update(knowing(evidence(numbers), left_out=frozenset({"h.2"})))] == []
     assert [*no_update(evidence(numbers))] == []
 
 
@@ -191,14 +189,14 @@ def test_a_bias_beside_a_weight_that_the_optimizer_moves_had_no_gradient_then(gr
     numbers |= {(name, "UpdateRatio.weight"): 1e-3 for name in NAMES}
     known = model()
     known = known.with_series([*known.series, *evidence(numbers).series])
-    assert len([*no_update(replace(known, groups=group))]) == told
+    assert len([*no_update(knowing(known, groups=group))]) == told
 
 
 @pytest.mark.parametrize(("count", "severity"), [(0, "note"), (40, "alert")])
 def test_a_weight_of_which_the_optimizer_took_no_step_is_a_note(count, severity):
     """As DINO's last layer, whose gradient the loop takes out in the first epoch."""
     counts = dict.fromkeys(NAMES, 40) | {"h.2": count}
-    (found,) = no_update(replace(model(still=["h.2"]), step_counts=counts))
+    (found,) = no_update(knowing(model(still=["h.2"]), step_counts=counts))
     assert (found.module, found.severity) == ("h.2", severity)
     assert ("its gradient is None by then" in found.text) == (severity == "note")
 
@@ -245,7 +243,7 @@ def test_what_no_optimizer_has_is_said_to_add_up_its_gradient(gradient, is_told)
     numbers = {(name, "WeightNorm"): 1.0 if name == "h.4" else MOVES for name in NAMES}
     numbers |= {(name, "WeightGradNorm"): 0.5 for name in NAMES}
     known = evidence(numbers | {("h.4", "WeightGradNorm"): gradient})
-    (found,) = no_update(replace(known, left_out=frozenset({"h.4"})))
+    (found,) = no_update(knowing(known, left_out=frozenset({"h.4"})))
     assert found.text.endswith("clears its gradient, which adds up") == is_told
     (found,) = no_update(known)  # which an optimizer may have
     assert "adds up" not in found.text

@@ -1,20 +1,18 @@
 """Settings of an optimizer that nobody means."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings import GroupSettings
 from taiyi_fx.findings.rules.optimizer.odd_settings import odd_settings
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 NAMES = ("h.0.up", "h.0.down", "h.1.up", "h.1.down", "head")
 
 
 def of(*groups):
     known = evidence({(name, "WeightNorm"): 1.0 for name in NAMES})
-    return replace(known, group_settings=[GroupSettings(*group) for group in groups])
+    return knowing(known, group_settings=[GroupSettings(*group) for group in groups])
 
 
 @pytest.mark.parametrize(
@@ -79,6 +77,6 @@ def test_an_epsilon_beyond_the_gradients_is_told_where_steps_are_next_to_nothing
         numbers |= {(name, "WeightNorm"): 1.0, (name, "ParameterRMS.weight"): 0.1}
         numbers |= {(name, "WeightGradNorm"): 1e-3, (name, "UpdateRatio.weight"): step}
     group = GroupSettings(("a", "b", "c"), 0.9, False, "adam", 0.0, 0.999, epsilon)
-    found = [*odd_settings(replace(evidence(numbers), group_settings=(group,)))]
+    found = [*odd_settings(knowing(evidence(numbers), group_settings=(group,)))]
     assert [one.kind for one in found] == ["odd_setting"] * is_told
     assert all("an eps of 0.1, 1e+03 times the size of its gradients" in one.text for one in found)

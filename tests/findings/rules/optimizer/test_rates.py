@@ -1,7 +1,5 @@
 """Groups of the optimizer whose rate is odd."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.findings.rules.optimizer.rates import in_group, odd_rates
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 NAMES = ["words", "h.0.up", "h.0.down", "h.1.up", "h.1.down", "head"]
 
@@ -18,7 +16,7 @@ def known(ratio, rate, own=("h.1.up", "h.1.down"), usual=1e-3):
     numbers = {(name, "UpdateRatio.weight"): ratio if name in own else usual for name in NAMES}
     numbers |= {(name, "WeightNorm"): 1.0 for name in NAMES}
     groups = {name: (1, rate) if name in own else (0, 0.01) for name in NAMES}
-    return replace(evidence(numbers), groups=groups)
+    return knowing(evidence(numbers), groups=groups)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +51,9 @@ def test_usual_steps_and_a_slow_backbone_are_none(ratio, rate, own):
 
 def test_rates_that_are_equal_are_none_though_steps_differ():
     of = known(1e-6, 0.0)
-    of = replace(of, groups={name: (group, 0.0) for name, (group, _) in of.groups.items()})
+    of = knowing(
+        of, groups={name: (group, 0.0) for name, (group, _) in of.optimizer.groups.items()}
+    )
     assert [*odd_rates(of)] == []  # as behind the end of a schedule
 
 
@@ -62,7 +62,9 @@ def test_rates_that_are_equal_are_none_though_steps_differ():
 def test_a_group_that_waits_with_a_rate_of_0_is_none_and_makes_none_of_others(of_own, size):
     of = known(size, 0.0) if of_own else known(0.1, 0.5, usual=size)
     rates = {0: 0.01, 1: 0.0} if of_own else {0: 0.0, 1: 0.5}
-    of = replace(of, groups={name: (group, rates[group]) for name, (group, _) in of.groups.items()})
+    of = knowing(
+        of, groups={name: (group, rates[group]) for name, (group, _) in of.optimizer.groups.items()}
+    )
     assert [*odd_rates(of)] == []
 
 

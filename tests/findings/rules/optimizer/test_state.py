@@ -1,7 +1,5 @@
 """The optimizer's state: steps that it has forgotten, and moments that are too small for it."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -10,14 +8,14 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.findings.rules.optimizer.state import lost_moments, lost_states, undecaying_moments
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 NAMES = ("a", "b", "c")
 
 
 def of(counts, moves=0.01, steps=None):
     known = evidence({(name, "UpdateRatio.weight"): moves for name in NAMES}, steps)
-    return [*lost_states(replace(known, step_counts=dict(zip(NAMES, counts, strict=True))))]
+    return [*lost_states(knowing(known, step_counts=dict(zip(NAMES, counts, strict=True))))]
 
 
 def test_a_count_that_began_anew_is_the_optimizers_or_one_weights():
@@ -118,7 +116,7 @@ def test_adam_in_float16_is_found_in_a_training(dtype, is_found):
 def falling(to, known=("bfloat16", 0.999)):
     gradient = np.where(STEPS < 10, 1.0, to)
     numbers = {("fc", "WeightNorm"): 1.0, ("fc", "WeightGradNorm"): gradient}
-    return replace(evidence(numbers), undecaying_moments={"fc": known} if known else {})
+    return knowing(evidence(numbers), undecaying_moments={"fc": known} if known else {})
 
 
 def test_gradients_that_fell_beside_a_moment_that_cannot_are_a_note():

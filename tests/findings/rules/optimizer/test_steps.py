@@ -10,7 +10,7 @@ from torch import nn
 import taiyi_fx
 from taiyi_fx.findings import Attributes, Evidence, GroupSettings, Watched
 from taiyi_fx.findings.rules.optimizer.steps import odd_steps, step_sizes, weight_jumps
-from tests.findings.given import FACTS, evidence
+from tests.findings.given import FACTS, evidence, knowing
 
 
 def steps(ratio, weight=1.0):
@@ -306,10 +306,10 @@ def test_steps_that_are_small_by_the_learning_rate_alone_are_not_said_to_be_cut(
     sgd = GroupSettings(tuple(f"h.{i}" for i in range(4)), 0.0, False, "sgd")
     gradients = {(f"h.{i}", "WeightGradNorm"): 1.0 for i in range(4)}
     known = known.with_series([*known.series, *evidence(gradients).series])
-    known = replace(known, group_settings=[sgd], groups={f"h.{i}": (0, 1e-9) for i in range(4)})
+    known = knowing(known, group_settings=[sgd], groups={f"h.{i}": (0, 1e-9) for i in range(4)})
     (found,) = step_sizes(known)
     assert "track" not in found.text
-    (found,) = step_sizes(replace(known, groups={f"h.{i}": (0, 1e-6) for i in range(4)}))
+    (found,) = step_sizes(knowing(known, groups={f"h.{i}": (0, 1e-6) for i in range(4)}))
     assert "make steps 1e+03 times as large" in found.text
 
 
@@ -348,7 +348,7 @@ def test_first_steps_that_make_one_weight_before_a_norm_larger_settle(largest, g
     numbers |= {("h.0.norm", "OutputRMS"): 1.0, ("h.0.norm", "WeightNorm"): 4.0}
     numbers |= {("h.0.norm", "ParameterRMS.weight"): 1.0}
     order = ["h.0.conv", "h.0.norm", *(f"h.{i}.conv" for i in range(1, 12))]
-    assert len([*step_sizes(replace(evidence(numbers), order=order))]) == count
+    assert len([*step_sizes(knowing(evidence(numbers), order=order))]) == count
 
 
 def test_behind_gains_of_next_to_nothing_small_steps_of_most_are_no_measure():
@@ -371,7 +371,7 @@ def test_kernels_of_a_convolution_by_channels_are_compared_with_matrices():
     numbers |= {("fc", "WeightNorm"): 0.1 * 30000**0.5}
     assert [one.module for one in odd_steps(evidence(numbers))] == ["conv"]
     kernels = Attributes("torch.nn.Conv2d", {}, (0, 0), (("", (16, 1, 3, 3)),))
-    assert [*odd_steps(replace(evidence(numbers), attributes={"conv": kernels}))] == []
+    assert [*odd_steps(knowing(evidence(numbers), attributes={"conv": kernels}))] == []
 
 
 @pytest.mark.parametrize(("count", "is_told"), [(1, False), (2, False), (32, True)])

@@ -1,14 +1,12 @@
 """Modules that are hidden, frozen or repeated as nobody may have meant."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch import nn
 
 import taiyi_fx
 from taiyi_fx.findings.rules.structure.as_built import shared_entries
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 
 class Listed(nn.Module):
@@ -154,7 +152,7 @@ def test_models_with_an_adapter_that_is_trained_have_none(trained):
 
 @pytest.mark.parametrize(("name", "severity"), [("h.blocks", "note"), ("moe.experts", "warning")])
 def test_each_list_is_told_with_the_number_of_its_entries(name, severity):
-    known = replace(evidence({("h", "OutputRMS"): 1.0}), repeated={name: 8})
+    known = knowing(evidence({("h", "OutputRMS"): 1.0}), repeated={name: 8})
     (found,) = shared_entries(known)
     assert (found.kind, found.module, found.severity) == ("shared_entries", name, severity)
     assert found.text == f"8 entries of {name!r} are one module, with the same weights"

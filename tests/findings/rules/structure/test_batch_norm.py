@@ -1,13 +1,11 @@
 """Running statistics that do not follow."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings import LayerSettings
 from taiyi_fx.findings.rules.structure.batch_norm import stale_statistics
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 N = np.arange(60)
 
@@ -53,5 +51,5 @@ def test_what_never_was_finite_and_what_is_again_are_none():
 )
 def test_a_variance_of_1_takes_long_to_come_down_to_a_small_one(momentum, size, is_told):
     known = evidence({("bn", "VarTID"): 0.9 - N / 600, ("bn", "InputRMS"): size + 0 * N})
-    known = replace(known, settings={"bn": LayerSettings(momentum=momentum)})
+    known = knowing(known, settings={"bn": LayerSettings(momentum=momentum)})
     assert len([*stale_statistics(known)]) == is_told

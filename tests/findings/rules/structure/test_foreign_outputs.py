@@ -1,13 +1,11 @@
 """Linear layers that return more than their weights can make."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings.facts.attributes import Attributes
 from taiyi_fx.findings.rules.structure.foreign_outputs import foreign_outputs
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 WIDTH, OUTPUTS, ELEMENT = 64, 16, 0.1
 NORM = ELEMENT * (WIDTH * OUTPUTS) ** 0.5
@@ -19,7 +17,7 @@ def found_for(returned, features=(WIDTH, OUTPUTS), **more):
     numbers = {("fc", "InputRMS"): 1.0, ("fc", "OutputRMS"): returned, ("fc", "WeightNorm"): NORM}
     numbers |= {("fc", "ParameterRMS.weight"): ELEMENT}
     numbers |= {("fc", name): value for name, value in more.items()}
-    known = replace(evidence(numbers), attributes={"fc": Attributes("Linear", {}, features)})
+    known = knowing(evidence(numbers), attributes={"fc": Attributes("Linear", {}, features)})
     return [*foreign_outputs(known)]
 
 

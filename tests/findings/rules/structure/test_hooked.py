@@ -1,7 +1,5 @@
 """Forward hooks behind a module's output."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,7 @@ from torch import nn
 import taiyi_fx
 from taiyi_fx.findings import find
 from taiyi_fx.findings.rules.structure.hooked import changed_by_hooks
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 
 def chain(factor, hooked="h.1", **others):
@@ -18,7 +16,7 @@ def chain(factor, hooked="h.1", **others):
     for i in range(4):
         numbers[f"h.{i}", "InputRMS"] = factor if i == 2 else 1.0
         numbers[f"h.{i}", "OutputRMS"] = 1.0
-    return replace(evidence(numbers), hooks={hooked: ["scale"]}, **others)
+    return knowing(evidence(numbers), hooks={hooked: ["scale"]}, **others)
 
 
 @pytest.mark.parametrize("factor", [50.0, 0.02, np.geomspace(1, 100, 40)])
@@ -45,14 +43,14 @@ def test_one_that_reads_and_what_functions_change_are_none(known):
 def test_a_container_s_hook_stands_behind_all_that_it_holds():
     numbers = {(f"h.{i}.fc", q): 1.0 for i in range(3) for q in ("InputRMS", "OutputRMS")}
     numbers["h.2.fc", "InputRMS"] = 30.0
-    (found,) = changed_by_hooks(replace(evidence(numbers), hooks={"h.1": ["scale"]}))
+    (found,) = changed_by_hooks(knowing(evidence(numbers), hooks={"h.1": ["scale"]}))
     assert found.module == "h.1"
 
 
 def test_what_comes_out_wrong_behind_a_hook_names_it():
     numbers = {(f"h.{i}", "OutputRMS"): 1.0 for i in range(4)}
     numbers["h.2", "OutputRMS"] = np.where(np.arange(40) < 9, 1.0, np.nan)
-    (found,) = find(replace(evidence(numbers), hooks={"h.1": ["drift"]}))
+    (found,) = find(knowing(evidence(numbers), hooks={"h.1": ["drift"]}))
     assert found.kind == "non_finite"
     assert "a forward hook on 'h.1' (drift) stands before it" in found.text
 

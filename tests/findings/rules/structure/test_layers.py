@@ -1,13 +1,11 @@
 """Settings that no model is meant to have."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings import LayerSettings
 from taiyi_fx.findings.rules.structure.layers import odd_layers
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 NAMES = ("a", "b", "c", "d")
 
@@ -17,7 +15,7 @@ def of(frozen=(), given=1.0, **settings):
     numbers |= {(name, "InputRMS"): given for name in NAMES}
     numbers |= {(name, "WeightNorm"): 1.0 for name in NAMES}
     known = {name: LayerSettings(**own) for name, own in settings.items()}
-    return [*odd_layers(replace(evidence(numbers), settings=known, frozen=frozenset(frozen)))]
+    return [*odd_layers(knowing(evidence(numbers), settings=known, frozen=frozenset(frozen)))]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +64,7 @@ def of_classes(*kinds, names="h.{}.act"):
     modules = [names.format(i) for i in range(len(kinds))]
     known = evidence({(name, "OutputRMS"): 1.0 for name in modules})
     settings = {name: LayerSettings(kind=kind) for name, kind in zip(modules, kinds, strict=True)}
-    return replace(known, settings=settings)
+    return knowing(known, settings=settings)
 
 
 @pytest.mark.parametrize("kind", ["Identity", "Sigmoid"])
@@ -97,5 +95,5 @@ def test_a_momentum_encoder_is_no_backbone():
     numbers = {(name, "OutputRMS"): 1.0 for name in NAMES}
     numbers |= {(name, "WeightNorm"): np.linspace(1, 2, 40) for name in NAMES}
     settings = {"b": LayerSettings(momentum=0.1, is_moving=True)}
-    known = replace(evidence(numbers), settings=settings, frozen=frozenset("abc"))
+    known = knowing(evidence(numbers), settings=settings, frozen=frozenset("abc"))
     assert [*odd_layers(known)] == []

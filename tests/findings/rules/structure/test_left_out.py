@@ -1,12 +1,10 @@
 """Blocks that lack a residual connection or a norm."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings.rules.structure.left_out import missing_norms, missing_residuals
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 WAVE = 1 + 0.1 * np.sin(np.arange(40))
 
@@ -22,7 +20,7 @@ def stream(lacking=(), shape=lambda module: "8×16"):
             (f"h.{i}.mlp", "InputRMS"): 1.0,
             (f"h.{i}.mlp", "OutputRMS"): added,
         }
-    return replace(evidence(numbers), shape_before=shape)
+    return knowing(evidence(numbers), shape_before=shape)
 
 
 def test_a_block_that_hands_on_what_its_last_module_returns_lacks_the_residual():
@@ -34,7 +32,7 @@ def test_a_block_that_hands_on_what_its_last_module_returns_lacks_the_residual()
 def test_the_size_alone_is_no_reason():
     numbers = {(s.module, s.quantity): s.values for s in stream().series}
     numbers["h.3.norm", "InputRMS"] = 0.2003 * WAVE
-    known = replace(evidence(numbers), shape_before=lambda module: "8×16")
+    known = knowing(evidence(numbers), shape_before=lambda module: "8×16")
     assert [*missing_residuals(known)] == []
 
 
@@ -49,7 +47,7 @@ def test_functions_tell_it_where_something_is_made_of_what_the_last_module_retur
     numbers = {(s.module, s.quantity): s.values for s in stream().series}
     numbers["h.3.norm", "InputRMS"] = 0.14 * WAVE
     ways = {f"h.{i}.norm": functions.get(i, ["add", "relu"]) for i in (1, 3, 4)}
-    known = replace(
+    known = knowing(
         evidence(numbers),
         shape_before=lambda module: "8×16",
         before_module=lambda module: ways.get(module, []),

@@ -1,6 +1,5 @@
 """Modules whose settings are not those of their siblings."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -8,9 +7,9 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.findings import attributes_of
+from taiyi_fx.findings.facts.attributes import attributes_of
 from taiyi_fx.findings.rules.structure.odd_attributes import odd_attributes
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 N = 5
 
@@ -19,7 +18,7 @@ def found_in(*layers):
     model = nn.Module()
     model.add_module("layers", nn.ModuleList(layers))
     known = evidence({(f"layers.{i}", "OutputRMS"): 1.0 for i in range(len(layers))})
-    known = replace(known, attributes=attributes_of(dict(model.named_modules())))
+    known = knowing(known, attributes=attributes_of(dict(model.named_modules())))
     return [*odd_attributes(known)]
 
 

@@ -1,7 +1,5 @@
 """Modules whose forward is not that of their siblings."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,7 +8,7 @@ from torch import nn
 import taiyi_fx
 from taiyi_fx.findings import Attributes, Forward
 from taiyi_fx.findings.rules.structure.odd_forwards import odd_forwards
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 WIDTH = 8
 
@@ -247,7 +245,7 @@ def of_forwards(*forwards):
     known = evidence({(name, "OutputRMS"): 1.0 for name in names})
     attributes = dict.fromkeys(names, Attributes("Block", {}))
     forwards = dict(zip(names, forwards, strict=True))
-    return [*odd_forwards(replace(known, attributes=attributes, forwards=forwards))]
+    return [*odd_forwards(knowing(known, attributes=attributes, forwards=forwards))]
 
 
 def test_without_an_outline_or_attributes_nothing_is_said():
@@ -259,4 +257,4 @@ def test_without_an_outline_or_attributes_nothing_is_said():
     )
     known = evidence({("h.0", "OutputRMS"): 1.0})
     assert [*odd_forwards(known)] == []
-    assert [*odd_forwards(replace(known, forwards=dict.fromkeys("abcd", plain)))] == []
+    assert [*odd_forwards(knowing(known, forwards=dict.fromkeys("abcd", plain)))] == []

@@ -1,7 +1,5 @@
 """Inputs, outputs and units that are all alike."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.findings.rules.values.alike import alike_rows
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 NAMES = ("0", "1", "2", "3")
 
@@ -106,11 +104,11 @@ def test_the_shares_of_a_softmax_begin_alike(functions, count):
     """As talking heads are given them (arXiv 2003.02436), while logits are small."""
     numbers = {(name, "OutputVariation"): np.full(5, 0.2) for name in NAMES}
     known = evidence({**numbers, ("2", "OutputVariation"): np.full(5, 1e-6)})
-    assert len([*alike_rows(replace(known, before_module=lambda _: functions))]) == count
+    assert len([*alike_rows(knowing(known, before_module=lambda _: functions))]) == count
     of_attention = {("attention()", "AttentionEntropy"): 1.0}
     known = evidence({**numbers, **of_attention, ("2", "OutputVariation"): np.full(5, 1e-6)})
     before = {"attention()"} if "softmax" in functions else {"1"}
-    known = replace(known, modules_before=lambda *_: before)
+    known = knowing(known, modules_before=lambda *_: before)
     assert len([*alike_rows(known)]) == count
 
 
@@ -121,7 +119,7 @@ def test_a_token_behind_branches_that_begin_at_nothing_is_one_for_all(scale, cou
     numbers |= {("2", "ParameterRMS.gamma"): scale, ("2", "ParameterNorm.gamma"): 8 * scale}
     numbers |= {("1", "ParameterRMS.weight"): 0.1, ("1", "ParameterNorm.weight"): 0.1 * 64}
     shapes = {"3": "8×48"}
-    known = replace(evidence(numbers), shape_before=lambda name: shapes.get(name, "8×17×48"))
+    known = knowing(evidence(numbers), shape_before=lambda name: shapes.get(name, "8×17×48"))
     assert len([*alike_rows(known)]) == count
 
 
@@ -171,7 +169,7 @@ def test_units_that_differ_or_cannot_be_told_apart_are_none(initialise, options)
 
 def chosen(mean, deviation, made_of):
     numbers = {("codes", "InputMean"): mean, ("codes", "InputStd"): deviation}
-    return replace(
+    return knowing(
         evidence({("encoder", "OutputRMS"): 1.0} | numbers),
         modules_before=lambda module, known: made_of,
         before_module=lambda module: ["sub", "argmin"],

@@ -1,12 +1,10 @@
 """Values that are handed on as they are until some step."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings.rules.values.changed_between import changed_between
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 N = np.arange(40)
 
@@ -16,7 +14,7 @@ def of(given, returned=2.0):
 
 
 def test_a_module_that_is_given_something_else_from_a_step_on_is_named():
-    known = replace(of(np.where(N < 30, 2.0, 2000.0)), before_module=lambda _: ["mul"])
+    known = knowing(of(np.where(N < 30, 2.0, 2000.0)), before_module=lambda _: ["mul"])
     (found,) = changed_between(known)
     assert (found.kind, found.module, found.step) == ("changed_between", "b", 30)
     assert "is given 1e+03 times what 'a' returns" in found.text

@@ -1,12 +1,10 @@
 """Weights that leave the size that they began with."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings.rules.values.drift import drift
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 
 def weights(odd):
@@ -77,13 +75,13 @@ def test_where_all_shrink_it_is_the_decay_of_the_model():
 )
 def test_a_head_that_is_trained_faster_on_purpose_is_a_note(rate, severity):
     groups = {f"h.{i}": (0, 1e-3) for i in range(6)} | {"h.2": (1, rate)}
-    (found,) = drift(replace(weights(np.linspace(1, 5, 40)), groups=groups))
+    (found,) = drift(knowing(weights(np.linspace(1, 5, 40)), groups=groups))
     assert (found.module, found.severity) == ("h.2", severity)
 
 
 def test_one_that_shrinks_is_none_of_these():
     groups = {f"h.{i}": (0, 1e-3) for i in range(6)} | {"h.2": (1, 1e-2)}
-    (found,) = drift(replace(weights(np.linspace(1, 0.2, 40)), groups=groups))
+    (found,) = drift(knowing(weights(np.linspace(1, 0.2, 40)), groups=groups))
     assert found.severity == "alert"
 
 
@@ -101,7 +99,7 @@ def test_a_weight_that_is_frozen_and_written_by_the_model_is_none(gradient, coun
     numbers["b", "WeightNorm"] = np.geomspace(1, 16, 40)
     if gradient:
         numbers["b", "WeightGradNorm"] = gradient
-    known = replace(evidence(numbers), frozen=frozenset("b"))
+    known = knowing(evidence(numbers), frozen=frozenset("b"))
     assert len([*drift(known)]) == count
 
 

@@ -1,13 +1,11 @@
 """Outputs that come to nothing, or to next to the same for all samples."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings import Evidence, LossGraph
 from taiyi_fx.findings.rules.values.fading import faded_outputs
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 SELDOM = [0, 4, 16, 64, 256]
 STEPS = np.arange(257)
@@ -65,6 +63,6 @@ def test_a_code_that_comes_to_be_the_prior_is_a_warning(known, since, severity):
     for name in ("mu", "logvar"):
         numbers |= {(name, "OutputRMS"): size, (name, "WeightGradNorm"): 1.0}
     graphs = {"loss": LossGraph(log_variances=frozenset(known))}
-    (found,) = faded_outputs(replace(evidence(numbers), loss_graphs=graphs))
+    (found,) = faded_outputs(knowing(evidence(numbers), loss_graphs=graphs))
     assert (found.module, found.severity) == ("mu", severity)
     assert ("divergence from the prior outweighs" in found.advice) == (severity == "warning")

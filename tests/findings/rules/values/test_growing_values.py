@@ -1,12 +1,10 @@
 """Values that grow from module to module of a chain."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings.rules.values.growing_values import growing_values
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 FALLS = 400 * np.exp(-np.arange(40) / 5) + 1
 CHAIN = (0.6, 1.3, 5.2, 27.0)
@@ -22,7 +20,7 @@ def of(sizes=CHAIN, given=None, loss=FALLS):
 
 
 def test_a_chain_that_grows_is_named_with_what_lies_between():
-    known = replace(of(given=(1.0, 2.0, 9.0, 60.0)), before_module=lambda _: ["matmul", "relu"])
+    known = knowing(of(given=(1.0, 2.0, 9.0, 60.0)), before_module=lambda _: ["matmul", "relu"])
     (found,) = growing_values(known)
     assert (found.kind, found.module) == ("growing_values", "convs.1.lin")
     assert "about 3.6 times" in found.text

@@ -10,7 +10,7 @@ from torch import nn
 import taiyi_fx
 from taiyi_fx.findings import NotFinite
 from taiyi_fx.findings.rules.values.non_finite import first_step, non_finite
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 NAN, INF = np.nan, np.inf
 
@@ -82,7 +82,7 @@ def test_between_two_modules_the_functions_are_named():
         ("b", "OutputRMS"): [1, NAN],
         ("b", "InputRMS"): [1, NAN],
     }
-    known = replace(evidence(numbers), before_module={"b": ["sub", "log"]}.__getitem__)
+    known = knowing(evidence(numbers), before_module={"b": ["sub", "log"]}.__getitem__)
     (found,) = non_finite(known)
     assert (found.module, found.quantity) == ("b", "InputRMS")
     assert "given it by sub, log: it arises between" in found.text
@@ -101,7 +101,7 @@ GIVEN = {("time", "OutputRMS"): [1, NAN], ("fc", "InputRMS"): [NAN, NAN]}
     ids=["as it is", "by functions", "and another module"],
 )
 def test_the_model_s_own_input_is_named_where_nothing_else_makes_it(functions, modules, words):
-    known = replace(
+    known = knowing(
         evidence(GIVEN),
         inputs_before={"fc": ["x"]}.__getitem__,
         before_module={"fc": functions}.__getitem__,

@@ -1,13 +1,11 @@
 """Weights that begin at nothing among siblings that do not."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings import Attributes
 from taiyi_fx.findings.rules.values.odd_starts import odd_starts
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 NAMES = [f"h.{i}.up" for i in range(5)]
 
@@ -89,4 +87,4 @@ def test_weights_are_compared_with_those_of_modules_of_one_class():
     known = evidence(numbers)
     assert [found.module for found in odd_starts(known)] == [NAMES[1]]
     kinds = {name: Attributes("Conv2d" if name == NAMES[1] else "Norm", {}) for name in NAMES}
-    assert [*odd_starts(replace(known, attributes=kinds))] == []
+    assert [*odd_starts(knowing(known, attributes=kinds))] == []

@@ -1,12 +1,10 @@
 """Modules that compute nothing, or numbers of a wild size."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings.rules.values.outputs import wild_between, wild_outputs, zero_outputs
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 
 def test_an_output_that_is_zero_is_an_alert_from_the_step_on():
@@ -75,7 +73,7 @@ def test_a_module_that_is_given_nothing_though_something_is_returned_before_it_i
 def test_what_is_given_zero_from_some_step_on_is_named_with_the_functions_before_it():
     dies = np.where(np.arange(40) < 9, 1.0, 0.0)
     numbers = {("a", "OutputRMS"): 1.0, ("b", "InputRMS"): dies, ("b", "OutputRMS"): 0.5}
-    known = replace(evidence(numbers), before_module={"b": ["relu"]}.__getitem__)
+    known = knowing(evidence(numbers), before_module={"b": ["relu"]}.__getitem__)
     (found,) = zero_outputs(known)
     assert (found.module, found.step) == ("b", 9)
     assert found.text.endswith("the operation `relu` between them makes it")
@@ -99,7 +97,7 @@ def test_what_becomes_next_to_nothing_between_two_modules_is_told(given, before,
     values = np.append([given], np.linspace(0.002, 0.04, 39))
     numbers = {("n", "OutputRMS"): 1.0, ("fc", "InputRMS"): values, ("fc", "OutputRMS"): 0.1}
     known = evidence(numbers)
-    known = replace(
+    known = knowing(
         known,
         modules_before=lambda module, among: before if module == "fc" else set(),
         before_module=lambda module: ["mean"],

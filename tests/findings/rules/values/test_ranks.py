@@ -1,7 +1,5 @@
 """Outputs that lie along one direction."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,7 @@ from torch import nn
 import taiyi_fx
 from taiyi_fx.findings.facts.attributes import attributes_of
 from taiyi_fx.findings.rules.values.ranks import rank_collapses
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 
 def of(odd, **others):
@@ -58,7 +56,7 @@ def test_a_convolution_has_the_directions_of_its_output(channels, count):
     numbers = {(f"{i}", "ParticipationRatio"): 6.0 for i in range(4)}
     known = evidence({**numbers, ("3", "ParticipationRatio"): 1.0})
     layers = {"3": nn.ConvTranspose2d(16, channels, 3, bias=False)}
-    assert len([*rank_collapses(replace(known, attributes=attributes_of(layers)))]) == count
+    assert len([*rank_collapses(knowing(known, attributes=attributes_of(layers)))]) == count
 
 
 def test_an_output_that_is_the_same_for_all_rows_is_named_first():
@@ -192,7 +190,7 @@ def of_the_same(shapes, calls=()):
     numbers |= {("q", "ParticipationRatio"): np.nan, ("q", "OutputRMS"): 1.0}
     numbers |= {(name, "OutputRMS"): 1.0 for name in ("norm", "mlp", *calls)}
     known = evidence({("norm", "OutputRMS"): 1.0, ("norm", "ParticipationRatio"): 3.0} | numbers)
-    known = replace(known, shape_before=lambda module: shapes.get(module, ""))
+    known = knowing(known, shape_before=lambda module: shapes.get(module, ""))
     return [one.module for one in rank_collapses(known)]
 
 
@@ -215,7 +213,7 @@ def test_a_query_of_a_token_alone_is_the_same_where_samples_differ_behind_it(beh
     numbers = {(name, "OutputRMS"): 1.0 for name in sizes}
     numbers |= {(name, "ParticipationRatio"): value for name, value in sizes.items()}
     shapes = {"norm": "8×17×48", "q": "8×48", "proj": "8×1×48"}
-    known = replace(evidence(numbers), shape_before=shapes.__getitem__)
+    known = knowing(evidence(numbers), shape_before=shapes.__getitem__)
     assert [one.module for one in rank_collapses(known)] == told
 
 

@@ -1,7 +1,5 @@
 """Batches that are handed out again and again."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.findings.rules.values.repeated_inputs import repeated_inputs
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 RNG = np.random.default_rng(0)
 DRAWN = RNG.uniform(0.9, 1.1, 40)
@@ -79,5 +77,5 @@ def test_indices_that_the_model_itself_makes_have_no_loader():
     numbers = {("0", name): same_from(25) for name in ("InputMean", "InputStd")}
     known = evidence({**numbers, ("encoder", "OutputRMS"): 1.0, ("1", "InputRMS"): 1.0})
     assert [one.module for one in repeated_inputs(known)] == ["0"]
-    inside = replace(known, modules_before=lambda module, known: ["encoder"])
+    inside = knowing(known, modules_before=lambda module, known: ["encoder"])
     assert [*repeated_inputs(inside)] == []

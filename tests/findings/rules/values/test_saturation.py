@@ -1,13 +1,12 @@
 """Activations at their bounds."""
 
-from dataclasses import replace
-
 import numpy as np
 from torch import nn
 
-from taiyi_fx.findings import LayerSettings, attributes_of
+from taiyi_fx.findings import LayerSettings
+from taiyi_fx.findings.facts.attributes import attributes_of
 from taiyi_fx.findings.rules.values.saturation import saturated
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 
 def of(size, largest=1.0, **more):
@@ -33,14 +32,14 @@ def test_a_layer_with_parameters_has_no_bound():
 def test_of_a_tanh_a_lower_size_is_near_its_bound():
     known = of(0.93)
     assert [*saturated(known)] == []
-    (found,) = saturated(replace(known, settings={"act": LayerSettings(kind="Tanh")}))
+    (found,) = saturated(knowing(known, settings={"act": LayerSettings(kind="Tanh")}))
     assert found.module == "act"
 
 
 def recurrent(largest, **more):
     known = evidence({("lstm", "OutputAbsMax"): largest}, **more)
     kinds = attributes_of({"lstm": nn.LSTM(2, 2)})
-    return [*saturated(replace(known, attributes=kinds))]
+    return [*saturated(knowing(known, attributes=kinds))]
 
 
 def test_a_recurrent_layer_that_begins_at_its_bound_is_named():

@@ -1,12 +1,10 @@
 """Modules of which nearly all is in trouble."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings.rules.values.shares import shares_of_trouble
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 
 def test_a_dead_module_is_named_with_the_step_from_which_it_is():
@@ -34,5 +32,5 @@ def test_of_few_units_more_are_dead_by_chance(shape, is_told):
     """As of those of squeeze and excitation, each of which is given nearly the same always."""
     numbers = {(f"h.{i}.act", "DeadNeuronRatio"): 0.1 for i in range(4)}
     numbers["h.2.act", "DeadNeuronRatio"] = 0.75
-    known = replace(evidence(numbers), shape_before=lambda _: shape)
+    known = knowing(evidence(numbers), shape_before=lambda _: shape)
     assert [found.module for found in shares_of_trouble(known)] == ["h.2.act"] * is_told

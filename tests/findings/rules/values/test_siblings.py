@@ -1,13 +1,11 @@
 """The odd one out among modules of one role."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from taiyi_fx.findings import Attributes
 from taiyi_fx.findings.rules.values.siblings import outliers
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 
 def layers(odd, quantity="WeightNorm", n=6):
@@ -188,7 +186,7 @@ def test_numbered_modules_are_siblings_of_their_class_where_it_is_known():
     known = evidence(numbers)
     assert [found.module for found in outliers(known)] == ["net.4"]
     kinds = {f"net.{i}": Attributes("PReLU" if i == 4 else "Linear", {}) for i in range(8)}
-    assert [*outliers(replace(known, attributes=kinds))] == []
+    assert [*outliers(knowing(known, attributes=kinds))] == []
 
 
 def test_gradients_into_a_branch_that_began_at_nothing_are_compared_with_their_like():
@@ -281,7 +279,7 @@ def test_a_layer_that_is_given_more_features_is_given_others_beside_them(taken, 
         numbers[f"pts.{i}", "InputRMS"] = 4.5 if i == 3 else 0.7
         shape = (16, taken if i == 3 else 16)
         kinds[f"pts.{i}"] = Attributes("Linear", {}, sizes=(("", shape),))
-    known = replace(evidence(numbers), attributes=kinds)
+    known = knowing(evidence(numbers), attributes=kinds)
     assert [one.module for one in outliers(known)] == ["pts.3"] * is_told
 
 
@@ -299,5 +297,5 @@ def test_the_norms_of_a_decoder_begin_another_stream(is_led, count):
         ways = {"embedding"} if i == 6 and not is_led else {f"h.{i - 1}.norm", "embedding"}
         return ways & {*known, "embedding"} if len(known) > 1 else ways & {*known}
 
-    known = replace(evidence(numbers), modules_before=before)
+    known = knowing(evidence(numbers), modules_before=before)
     assert len([f for f in outliers(known) if f.quantity == "InputRMS"]) == count

@@ -1,7 +1,5 @@
 """Parameters of a wild size."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,7 @@ from torch import nn
 import taiyi_fx
 from taiyi_fx.findings import Attributes
 from taiyi_fx.findings.rules.values.sizes import wild_parameters
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 
 def of(name, size, output=0.5):
@@ -98,7 +96,7 @@ def layers(size, gain, width=64, count=5, narrow=1):
         }
         numbers |= {(name, "ParameterRMS.weight"): own, (name, "WeightNorm"): own * width}
     known = {name: Attributes("torch.Linear", {}, (width, width)) for name in names}
-    return replace(evidence(numbers), attributes=known)
+    return knowing(evidence(numbers), attributes=known)
 
 
 def test_matrices_that_are_all_drawn_too_wide_are_told_together():
@@ -140,7 +138,7 @@ def test_a_large_weight_of_a_class_of_ones_own_says_nothing_where_no_output_is_r
     """As its forward may scale it down."""
     numbers = {("fc", "ParameterRMS.weight"): 100.0, ("fc", "WeightNorm"): 6400.0}
     numbers |= {("other", "ParameterRMS.weight"): 0.1, ("other", "WeightNorm"): 64.0}
-    known = replace(evidence(numbers), attributes={"fc": Attributes(kind, {})})
+    known = knowing(evidence(numbers), attributes={"fc": Attributes(kind, {})})
     assert [one.module for one in wild_parameters(known)] == ["fc"] * is_told
 
 

@@ -1,7 +1,5 @@
 """Residual streams that grow by more than is added to them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.findings.rules.values.stream_jumps import stream_jumps
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 PARTS = ("norm", "up", "down")
 
@@ -28,7 +26,7 @@ def of(*given, branch=0.5):
 
 
 def test_what_grows_by_more_than_its_parts_is_named_with_what_makes_it():
-    known = replace(of(1.0, 1.4, 40.0, 40.5), before_module=lambda _: ["add", "mul"])
+    known = knowing(of(1.0, 1.4, 40.0, 40.5), before_module=lambda _: ["add", "mul"])
     (found,) = stream_jumps(known)
     assert (found.kind, found.module, found.severity) == ("stream_jump", "h.2.norm", "warning")
     assert "is 40" in found.text
@@ -73,7 +71,7 @@ def added_to(known, *parts):
         i = int(module.split(".")[1])
         return {f"h.{j}.{part}" for j in range(i) for part in parts}
 
-    return replace(known, modules_before=before)
+    return knowing(known, modules_before=before)
 
 
 @pytest.mark.parametrize("parts", [("up", "down"), ()], ids=["another is added", "not known"])
