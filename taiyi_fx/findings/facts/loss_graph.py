@@ -49,7 +49,7 @@ from taiyi_fx.findings.facts.logits import Logits, logits_of, logits_of_shares
 from taiyi_fx.findings.facts.lost_axes import lost_axes, sizes_over_samples
 from taiyi_fx.findings.facts.noise import OddNoise, log_variances, odd_noise
 from taiyi_fx.findings.facts.padding import Padding, padding_of
-from taiyi_fx.findings.facts.second_uses import used_in_several_ways
+from taiyi_fx.findings.facts.second_uses import are_used_once, used_in_several_ways
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS, is_divergence, squashing_loss
 from taiyi_fx.findings.facts.targets import is_judging
 from taiyi_fx.findings.facts.unsummed import unsummed_softmaxes
@@ -135,6 +135,7 @@ class LossGraph(NamedTuple):
         over_samples: Tensors that are divided by their size along the samples.
         reached: The modules whose parameters its cross entropy depends on, or all of it.
         first_place: The module before the first place of each sequence, where it takes this alone.
+        is_of_one_forward: True if each weight that it depends on is taken once, as it is.
         several_ways: The modules whose weight it uses in several ways, as a derivative does.
         unsummed: Softmaxes of attention over another axis than the product with values sums over.
         linear_runs: Linear layers one behind the other with nothing in between.
@@ -174,6 +175,7 @@ class LossGraph(NamedTuple):
     reached: frozenset[str] = frozenset()
     first_place: str | None = None
     several_ways: frozenset[str] = frozenset()
+    is_of_one_forward: bool = False
     unsummed: tuple[OddSoftmax, ...] = ()
     linear_runs: tuple[tuple[str, ...], ...] = ()
     doubled: tuple[str, ...] = ()
@@ -234,6 +236,7 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         ),
         reached=reached_by(uses, parameters),
         first_place=first_place(uses, parameters),
+        is_of_one_forward=are_used_once(uses, parameters),
         several_ways=used_in_several_ways(uses, parameters),
         unsummed=softmaxes(unsummed_softmaxes(uses)),
         linear_runs=linear_runs(uses, parameters),

@@ -1,4 +1,4 @@
-"""Weights that a loss uses in several ways, as that of a derivative does."""
+"""Weights that a loss uses more than once, or in several ways, as that of a derivative does."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from taiyi_fx.findings.facts.autograd import KEEPS, TURNS, Uses, name_of
 
 _SIDES = 2
 """Axes of a matrix: gains and biases are of one."""
+
+_LAYERS = frozenset("Addmm Mm Bmm Baddbmm Convolution Embedding MkldnnRnnLayer CudnnRnn".split())
+"""Functions of layers that take a weight."""
 
 Way = tuple[str, int, bool]
 """The function that takes a weight, the place of the operand, and True if it is transposed."""
@@ -33,6 +36,22 @@ def used_in_several_ways(uses: Uses, parameters: Mapping[int, str]) -> frozenset
         if is_matrix and len({*_ways(uses, node)}) > 1:
             found.add(name)
     return frozenset(found)
+
+
+def are_used_once(uses: Uses, parameters: Mapping[int, str]) -> bool:
+    """True if each weight that a loss depends on is taken once, as it is, by a layer's function.
+
+    So the loss is of one forward, and of the weights themselves: not of what a step of their own,
+    for one task, makes of them. False where it depends on no weight.
+
+    Args:
+        uses: The graph of the loss.
+        parameters: The module of each parameter, by the parameter's id.
+    """
+    known = (node for node in uses.nodes if id(getattr(node, "variable", None)) in parameters)
+    every = [[*_ways(uses, node)] for node in known if node.variable.dim() >= _SIDES]
+    takers = [name.partition("Backward")[0] for ways in every for name, _, _ in ways]
+    return len(takers) == len(every) > 0 and _LAYERS.issuperset(takers)
 
 
 def _ways(uses: Uses, node: Any, *, is_turned: bool = False) -> Iterator[Way]:

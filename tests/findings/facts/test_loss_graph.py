@@ -155,6 +155,7 @@ def test_operands_that_broadcast_are_seen(made, after_backward):
 def test_what_is_sound_is_not(made):
     found = looked_at(made, after_backward=True)
     facts = {"logits": None, "is_made_anew": False, "reached": frozenset()}
+    facts["is_of_one_forward"] = False
     assert found._replace(**facts) == LossGraph()
 
 

@@ -44,3 +44,31 @@ def test_a_penalty_uses_its_weight_once_more():
     net, shape = NETS["linear"]
     loss = F.mse_loss(net(torch.randn(shape)), torch.zeros(5, 1)) + net[0].weight.norm()
     assert several_ways(loss, net) == {"0"}
+
+
+def is_of_one_forward(loss, net):
+    return loss_graph_of(loss, owners_of(dict(net.named_modules()))).is_of_one_forward
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_a_loss_of_one_forward_takes_each_weight_once(name):
+    net, shape = NETS[name]
+    assert is_of_one_forward(net(torch.randn(shape)).mean(), net)
+    twice = net(torch.randn(shape)).mean() + net(torch.randn(shape)).mean()
+    assert not is_of_one_forward(twice, net)
+    assert not is_of_one_forward(torch.ones(2, requires_grad=True).sum(), net)
+
+
+def test_a_loss_of_what_a_step_made_of_the_weights_takes_none_as_it_is():
+    net, shape = NETS["linear"]
+    weights = dict(net.named_parameters())
+    found = torch.autograd.grad(net(torch.randn(shape)).mean(), [*weights.values()])
+    fast = {n: w - 0.1 * g for (n, w), g in zip(weights.items(), found, strict=True)}
+    loss = torch.func.functional_call(net, fast, (torch.randn(shape),)).mean()
+    assert not is_of_one_forward(loss, net)
+
+
+def test_a_recurrent_layer_in_one_function_takes_its_weights_once():
+    net = nn.ModuleDict({"words": nn.Embedding(5, 3), "lstm": nn.LSTM(3, 4, batch_first=True)})
+    loss = net["lstm"](net["words"](torch.ones(2, 6, dtype=torch.long)))[0].mean()
+    assert is_of_one_forward(loss, net)

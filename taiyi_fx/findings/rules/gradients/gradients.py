@@ -84,13 +84,17 @@ def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _are_parts(cosines: list[Watched], sizes: Mapping[str, Watched], evidence: Evidence) -> bool:
-    """True if most gradients lack what earlier forwards of the step add to them."""
+    """True if most gradients lack what earlier forwards of the step add to them.
+
+    Where a loss is of several forwards, some may be of steps that a task takes by itself.
+    """
     is_part = [
         _usual(s) < _APART and _usual(sizes[s.module]) < _PART for s in cosines if s.module in sizes
     ]
     are_many = len(is_part) >= _FEW and sum(is_part) > _MOST * len(cosines)
     is_game = any(is_of_player(loss, evidence) for loss in evidence.losses)
-    return are_many and evidence.forwards_per_step >= _FORWARDS and not is_game
+    is_of_one = any(graph.is_of_one_forward for graph in evidence.known_graphs) and not is_game
+    return are_many and evidence.forwards_per_step >= _FORWARDS and is_of_one
 
 
 def _parts(cosines: list[Watched], evidence: Evidence) -> list[list[Watched]]:

@@ -238,7 +238,7 @@ def step_sizes(evidence: Evidence) -> Iterator[Finding]:
     if large and (series or len(large) > len(known) / 2):
         yield _large(large, known, evidence)
     # A window of later steps may be the end of a schedule, which falls to nothing on purpose.
-    elif evidence.is_from_the_start and len(series) >= _FEW and _are_small(series):
+    elif evidence.is_from_the_start and len(series) >= _FEW and _are_small(series, evidence):
         yield _small(series, evidence)
 
 
@@ -255,7 +255,9 @@ def _finite(s: Watched) -> Values:
     return s.last_half[np.isfinite(s.last_half)]
 
 
-def _are_small(series: list[Watched]) -> bool:
+def _are_small(series: list[Watched], evidence: Evidence) -> bool:
+    if evidence.fitted:  # which ends by itself
+        return False
     usual = [median(_finite(s)) for s in series if len(_finite(s)) and _largest(s) > 0]
     # Where half of all take steps that are far smaller still, one may take some that are larger.
     bounds = ((_SMALL, _LARGEST), (_SMALL / 3, 3 * _LARGEST))

@@ -188,7 +188,8 @@ def test_the_first_gradient_of_a_branch_that_begins_at_nothing_says_nothing():
 def partial_sums(n=8, cosine=0.4, size=0.3, name="loss"):
     known = of(all_cosines=cosine, all_factors=size)
     known = replace(known, series=(*known.series, *evidence({("", name): 1.0}).series))
-    return replace(known, forwards_per_step=n)
+    graph = LossGraph(is_of_one_forward=True)
+    return knowing(known, forwards_per_step=n, loss_graphs={name: graph})
 
 
 def test_gradients_that_are_cleared_between_micro_batches_are_told():
@@ -204,9 +205,12 @@ def test_gradients_that_are_cleared_between_micro_batches_are_told():
         partial_sums(cosine=1.0, size=1.0),
         partial_sums(cosine=1.0, size=0.125),
         partial_sums(size=0.9),
-        knowing(partial_sums(), loss_graphs={"loss": LossGraph(is_judging=True)}),
+        knowing(
+            partial_sums(), loss_graphs={"loss": LossGraph(is_judging=True, is_of_one_forward=True)}
+        ),
+        knowing(partial_sums(), loss_graphs={"loss": LossGraph()}),
     ],
-    ids=["few forwards", "whole", "divided", "as large", "a judge's"],
+    ids=["few forwards", "whole", "divided", "as large", "a judge's", "of several forwards"],
 )
 def test_other_gradients_of_several_forwards_are_none(known):
     assert "cleared_between" not in {one.kind for one in changed_gradients(known)}
@@ -222,7 +226,9 @@ def test_a_zero_grad_within_the_loop_over_micro_batches_is_found():
         for _ in range(6):
             optimizer.zero_grad()
             x = torch.randn(8, 8)
-            nn.functional.cross_entropy(watched(x), x[:, :3].argmax(1)).backward()
+            loss = nn.functional.cross_entropy(watched(x), x[:, :3].argmax(1))
+            watched.monitor.log("loss", loss)
+            loss.backward()
         watched.monitor.track(step)
         optimizer.step()
     assert "cleared_between" in {one.kind for one in watched.monitor.findings}
