@@ -90,7 +90,12 @@ from taiyi_fx.findings.rules.optimizer.schedules import (
     raised_rates,
     restarted_warm_ups,
 )
-from taiyi_fx.findings.rules.optimizer.state import lost_moments, lost_states, undecaying_moments
+from taiyi_fx.findings.rules.optimizer.state import (
+    extra_steps,
+    lost_moments,
+    lost_states,
+    undecaying_moments,
+)
 from taiyi_fx.findings.rules.optimizer.steps import odd_steps, step_sizes, weight_jumps
 from taiyi_fx.findings.rules.own import own_rules
 from taiyi_fx.findings.rules.structure.as_built import (
@@ -163,6 +168,7 @@ RULES: tuple[Rule, ...] = (
     frozen_adapters,
     large_decays,
     lost_states,
+    extra_steps,
     lost_steps,
     odd_layers,
     odd_attributes,

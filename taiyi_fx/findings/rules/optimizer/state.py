@@ -21,6 +21,9 @@ _SHARE = 0.5
 """Of the steps that were taken: it has forgotten the others."""
 _MOST = 0.5
 """The share of the weights of which it is the optimizer's."""
+_TWICE = 2
+_UNREAD = 2
+"""The first step and the latest, of which no number is known yet."""
 
 LOST_STATE = Kind(
     "lost_state",
@@ -49,6 +52,36 @@ def lost_states(evidence: Evidence) -> Iterator[Finding]:
     )
     found = {"module": "" if is_most else first.module, "value": float(count)}
     yield LOST_STATE.at(first, 0, text, f"{_steps(first)} steps", **found)
+
+
+EXTRA_STEPS = Kind(
+    "extra_steps",
+    "note",
+    "Look for a second optimizer.step() in the loop, as that of a scaler beside it; where each is "
+    "meant, call track() before each of them, so that all are read",
+)
+
+
+def extra_steps(evidence: Evidence) -> Iterator[Finding]:
+    """Optimizers that take several steps at each one that is tracked."""
+    counts, known = evidence.optimizer.step_counts, evidence.by_module("UpdateRatio.weight")
+    moved = [known[m] for m in counts if m in known and _moves(known[m])]
+    times = [_times(counts[s.module], _steps(s)) for s in moved]
+    if not times or min(times) < _TWICE or len({*times}) > 1:
+        return
+    first = moved[0]
+    text = (
+        f"the optimizer counts {counts[first.module]} steps where {_steps(first)} were tracked, "
+        f"{times[0]} at each"
+    )
+    found = {"module": "", "value": float(times[0])}
+    yield EXTRA_STEPS.at(first, 0, text, "1 step at each", **found)
+
+
+def _times(count: int, steps: int) -> int:
+    """The steps that an optimizer takes at each tracked one; 0 if these are not as many at each."""
+    times = round(count / steps)
+    return times if abs(count - times * steps) <= _UNREAD * times else 0
 
 
 def _steps(s: Watched) -> int:

@@ -7,7 +7,12 @@ import torch.nn.functional as F
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.findings.rules.optimizer.state import lost_moments, lost_states, undecaying_moments
+from taiyi_fx.findings.rules.optimizer.state import (
+    extra_steps,
+    lost_moments,
+    lost_states,
+    undecaying_moments,
+)
 from tests.findings.given import evidence, knowing
 
 NAMES = ("a", "b", "c")
@@ -152,3 +157,37 @@ def test_adam_in_bfloat16_is_found_in_a_training(dtype, beta, is_found):
     assert (moments[-1] < 0.99 * max(moments)) != is_found  # it is what the finding says
     every = [one for found in watched.monitor.findings for one in (found, *found.consequences)]
     assert ("undecaying_moment" in {one.kind for one in every}) == is_found
+
+
+def counted(counts, steps=None):
+    known = evidence({(name, "UpdateRatio.weight"): 0.01 for name in NAMES}, steps)
+    return [*extra_steps(knowing(known, step_counts=dict(zip(NAMES, counts, strict=True))))]
+
+
+@pytest.mark.parametrize(("count", "times"), [(80, 2), (79, 2), (200, 5)])
+def test_an_optimizer_that_steps_several_times_at_each_tracked_step_is_a_note(count, times):
+    (found,) = counted((count,) * 3)
+    assert (found.kind, found.severity, found.module) == ("extra_steps", "note", "")
+    assert f"counts {count} steps where 40 were tracked, {times} at each" in found.text
+
+
+@pytest.mark.parametrize(
+    ("counts", "steps"),
+    [((40, 40, 40), None), ((65, 65, 65), None), ((80, 40, 80), None), ((24, 24, 24), range(12))],
+    ids=["one", "of a training that goes on", "of some", "few"],
+)
+def test_other_counts_are_no_more_than_were_tracked(counts, steps):
+    assert counted(counts, steps) == []
+
+
+def test_a_second_step_in_the_loop_is_found():
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    watched = taiyi_fx.instrument(model, optimizer=optimizer)
+    for step in range(24):
+        F.cross_entropy(watched(torch.randn(8, 4)), torch.randint(2, (8,))).backward()
+        watched.monitor.track(step)
+        optimizer.step()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert "extra_steps" in {one.kind for one in watched.monitor.findings}
