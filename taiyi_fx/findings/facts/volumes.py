@@ -148,7 +148,7 @@ def _is_square(node: Any) -> bool:
     if name_of(node) != "Mul":
         return name_of(node) in _ABOVE_ZERO
     sides = operands_of(node)
-    if None in sides:
+    if len(sides) != len(("self", "other")) or None in sides:
         return False
     return sides[0] is sides[1] or any(_is_above_zero(side) for side in sides)
 

@@ -121,3 +121,10 @@ def test_sums_on_any_number_of_ways_are_looked_at_in_no_time():
     for _ in range(200):
         similar = similar / 2 + similar / 2
     assert loss_graph_of(-similar, NAMES).pulled_alone == "head"
+
+
+def test_a_product_with_a_number_is_no_square():
+    """As torch multiplies parts of a loss with smoothed labels."""
+    labels = torch.randint(2, (32,))
+    loss = F.cross_entropy(HEAD(FEATURES), labels, label_smoothing=0.1)
+    assert [*turned_signs(Uses.of(loss), NAMES)] == []

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.loss_graph import LossGraph
 from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.watched import Watched, grouped, names_of
 from taiyi_fx.findings.finding import Finding
@@ -22,6 +23,7 @@ _FACTOR = 2.5
 _MOST = 0.7
 _GROWN = 1.5
 _ALONE = 0.99
+_NO_GRAPH = LossGraph()
 _FORWARDS, _PART = 4, 0.7
 """Forwards of a step whose gradients are to add up, and the size beside all of them of one that is
 but a part: of several models by turns, as of a game, there are fewer."""
@@ -89,12 +91,13 @@ def _are_parts(cosines: list[Watched], sizes: Mapping[str, Watched], evidence: E
     Where a loss is of several forwards, some may be of steps that a task takes by itself.
     """
     is_part = [
-        _usual(s) < _APART and _usual(sizes[s.module]) < _PART for s in cosines if s.module in sizes
+        _usual(s) < _ALONE and _usual(sizes[s.module]) < _PART for s in cosines if s.module in sizes
     ]
     are_many = len(is_part) >= _FEW and sum(is_part) > _MOST * len(cosines)
     is_game = any(is_of_player(loss, evidence) for loss in evidence.losses)
-    is_of_one = any(graph.is_of_one_forward for graph in evidence.known_graphs) and not is_game
-    return are_many and evidence.forwards_per_step >= _FORWARDS and is_of_one
+    graphs = [graph for graph in evidence.known_graphs if graph != _NO_GRAPH]
+    is_of_one = not graphs or any(graph.is_of_one_forward for graph in graphs)
+    return are_many and evidence.forwards_per_step >= _FORWARDS and is_of_one and not is_game
 
 
 def _parts(cosines: list[Watched], evidence: Evidence) -> list[list[Watched]]:

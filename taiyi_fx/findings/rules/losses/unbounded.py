@@ -68,7 +68,7 @@ def unbounded_losses(evidence: Evidence) -> Iterator[Finding]:
             continue
         bound = _TIMES * max(1.0, float(np.abs(sizes[:_FIRST]).max()))
         before, last = median(sizes[n // 2 : 3 * n // 4]), median(sizes[3 * n // 4 :])
-        if last > bound and before > 0 and last > _QUARTERS * before:
+        if last > bound and last > _QUARTERS * before:
             i = int(np.flatnonzero(sizes > bound / _TIMES)[0])
             text = (
                 f"from step {loss.steps[i]} on {loss.quantity!r} falls below zero without end, "

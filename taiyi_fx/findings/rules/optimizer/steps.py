@@ -55,6 +55,8 @@ _SUMS = (
     "Divide the loss of each of these forwards by their number, if each has a backward of its own: "
     "gradients add up. Else the learning rate is too large for this model: try a tenth of it"
 )
+_VERY, _BEGINNING = 0.5, 64
+"""The step of one weight that is harmless in the beginning, and the steps that this lasts."""
 LARGE_STEPS = Kind(
     "large_steps",
     "alert",
@@ -338,9 +340,11 @@ def _large(large: list[Watched], series: list[Watched], evidence: Evidence) -> F
     more = sum((_comparable(s, evidence) >= _LARGE).any() for s in series if s is not first)
     text = (
         f"step {first.steps[i]}: the optimizer changes the weights of {first.module!r} by "
-        f"{first.values[i]:.2g} of their size {in_each}, and those of {more or 'no'} more of "
-        f"{len(series)} by {_LARGE} or more in a step{_of_forwards(evidence)}"
+        f"{first.values[i]:.2g} of their size {in_each}"
     )
+    if more:
+        text += f", and those of {more} more of {len(series)} by {_LARGE} or more in a step"
+    text += _of_forwards(evidence)
     # One that has large steps from the start has them of its own; else it is the optimizer.
     # Those that follow are led by one that leaps by its own size.
     is_leap = first.values[i] >= _ANEW
@@ -361,7 +365,18 @@ def _large(large: list[Watched], series: list[Watched], evidence: Evidence) -> F
     )
     module = common_block([*modules]) if is_own else ""
     others = {"advice": _SUMS} if _of_forwards(evidence) else {}
+    if len(large) == 1 and not more and _finds_its_size(first):
+        others["severity"] = "note"
     return LARGE_STEPS.at(first, i, text, "near 0.001", module=module, **others)
+
+
+def _finds_its_size(s: Watched) -> bool:
+    """True for a weight whose large steps are of the beginning alone, and none is very large.
+
+    As those of a last layer, which begins small and is trained by the rate of all others.
+    """
+    large = s.values >= _LARGE
+    return bool(s.values[large].max() < _VERY and s.steps[large].max() < _BEGINNING)
 
 
 def _first_large(s: Watched) -> tuple[int, float]:

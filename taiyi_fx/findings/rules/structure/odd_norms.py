@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from taiyi_fx.findings.facts.attributes import Attributes
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.watched import Watched, names_of
 from taiyi_fx.findings.finding import Finding
@@ -88,17 +89,30 @@ SINGLE = Kind(
 def single_norms(evidence: Evidence) -> Iterator[Finding]:
     """Norms of groups of one number, each of which comes to be 0 before gain and bias."""
     for name, own in evidence.model.attributes.items():
-        if not own.kind.startswith(_OF_TORCH) or not own.kind.endswith("GroupNorm"):
-            continue
-        groups, channels = (own.numbers.get(f"num_{of}") for of in ("groups", "channels"))
-        sizes = evidence.flow.shape_before(name).split("\N{MULTIPLICATION SIGN}")
-        is_known = isinstance(groups, int) and groups == channels and len(sizes) > 1
-        if not is_known or not all(n == "1" for n in sizes[2:]):
-            continue
         site = next((s for s in evidence.series if s.name == name), None)
-        if site is not None:
-            text = (
-                f"{name!r} normalises each number by itself, {groups} groups of one channel of one "
-                "place: it returns its bias, whatever it is given"
-            )
-            yield SINGLE.at(site, 0, text, "groups of several numbers", module=name)
+        if site is None or not own.kind.startswith(_OF_TORCH):
+            continue
+        if own.kind.endswith("LayerNorm") and _is_of_one(own):
+            of = "a feature alone"
+        elif own.kind.endswith("GroupNorm") and (groups := _single_groups(name, own, evidence)):
+            of = f"{groups} groups of one channel of one place"
+        else:
+            continue
+        text = (
+            f"{name!r} normalises each number by itself, {of}: it returns its bias, whatever it is "
+            "given"
+        )
+        yield SINGLE.at(site, 0, text, "groups of several numbers", module=name)
+
+
+def _is_of_one(own: Attributes) -> bool:
+    shape = own.numbers.get("normalized_shape")
+    return isinstance(shape, tuple) and all(n == 1 for n in shape)
+
+
+def _single_groups(name: str, own: Attributes, evidence: Evidence) -> int:
+    """The number of a GroupNorm's groups, if each is of one channel of one place; else 0."""
+    groups, channels = (own.numbers.get(f"num_{of}") for of in ("groups", "channels"))
+    sizes = evidence.flow.shape_before(name).split("\N{MULTIPLICATION SIGN}")
+    is_single = groups == channels and len(sizes) > 1 and all(n == "1" for n in sizes[2:])
+    return groups if isinstance(groups, int) and is_single else 0

@@ -208,12 +208,17 @@ def test_gradients_that_are_cleared_between_micro_batches_are_told():
         knowing(
             partial_sums(), loss_graphs={"loss": LossGraph(is_judging=True, is_of_one_forward=True)}
         ),
-        knowing(partial_sums(), loss_graphs={"loss": LossGraph()}),
+        knowing(partial_sums(), loss_graphs={"loss": LossGraph(copied="fc")}),
     ],
     ids=["few forwards", "whole", "divided", "as large", "a judge's", "of several forwards"],
 )
 def test_other_gradients_of_several_forwards_are_none(known):
     assert "cleared_between" not in {one.kind for one in changed_gradients(known)}
+
+
+def test_where_no_loss_has_a_graph_gradients_that_are_cleared_between_are_told_all_the_same():
+    known = knowing(partial_sums(cosine=0.95), loss_graphs={"loss": LossGraph()})
+    assert [one.kind for one in changed_gradients(known)] == ["cleared_between"]
 
 
 def test_a_zero_grad_within_the_loop_over_micro_batches_is_found():

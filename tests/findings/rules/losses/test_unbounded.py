@@ -133,3 +133,9 @@ def test_targets_that_are_no_shares_are_told_at_the_first_step(least, most, is_o
     found = [*unbounded_losses(known)]
     assert [one.kind for one in found] == ["unbounded_loss"] * is_told
     assert all(f"between {least:.3g} and {most:.3g}" in one.text for one in found)
+
+
+def test_a_loss_that_crosses_zero_late_and_then_falls_without_end_is_told():
+    values = np.where(STEPS < 60, 5.0 - STEPS / 20, -(1.5 ** (STEPS - 40.0)))
+    (found,) = unbounded_losses(evidence({("", "loss"): values}))
+    assert (found.kind, found.severity) == ("unbounded_loss", "alert")

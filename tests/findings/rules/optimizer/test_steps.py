@@ -91,6 +91,19 @@ def test_large_steps_of_one_from_the_start_are_its_own():
     assert (found.kind, found.module) == ("large_steps", "h.2")
 
 
+@pytest.mark.parametrize(
+    ("size", "last", "severity"), [(0.3, 6, "note"), (0.6, 6, "alert"), (0.3, 70, "alert")]
+)
+def test_large_steps_of_one_in_the_beginning_alone_are_a_note(size, last, severity):
+    """As those of a last layer, which begins small."""
+    values = np.where(np.arange(100) <= last, size, 0.01)
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): np.full(100, 1e-3) for i in range(4)}
+    numbers |= {("h.2", "UpdateRatio.weight"): values, ("h.2", "WeightNorm"): np.ones(100)}
+    (found,) = step_sizes(evidence(numbers))
+    assert (found.severity, found.module) == (severity, "h.2")
+    assert " more of " not in found.text
+
+
 def test_weights_that_all_begin_tiny_are_measured_by_what_they_come_to():
     """As the tables of word2vec, by Adam at its usual rate."""
     rms = np.linspace(0.003, 0.02, 12)

@@ -71,3 +71,15 @@ def test_groups_of_one_number_are_told(groups, size, is_told):
     watched.monitor.track()
     found = [one for one in watched.monitor.findings if one.kind == "odd_norm"]
     assert [(one.module, one.severity) for one in found] == [("2", "alert")] * is_told
+
+
+@pytest.mark.parametrize(("shape", "is_told"), [(1, True), ((1, 1), True), (4, False)])
+def test_a_layer_norm_of_one_feature_is_told(shape, is_told):
+    sizes = (shape,) if isinstance(shape, int) else shape
+    watched = taiyi_fx.instrument(
+        nn.Sequential(nn.LayerNorm(shape), nn.Flatten()), {"*": ["OutputRMS"]}
+    )
+    watched(torch.randn(4, 6, *sizes)).sum().backward()
+    watched.monitor.track()
+    found = [one for one in watched.monitor.findings if one.kind == "odd_norm"]
+    assert [(one.module, one.severity) for one in found] == [("0", "alert")] * is_told
