@@ -104,8 +104,10 @@ def knowing(known, **facts):
     for name, value in facts.items():
         if name in _OF_LOSSES:
             of = {loss: {_OF_LOSSES[name]: fact} for loss, fact in value.items()}
-            made = {loss: replace(known.made.get(loss, LossFacts()), **of[loss]) for loss in of}
-            known = replace(known, made={**known.made, **made})
+            made = {
+                loss: replace(known.of_losses.get(loss, LossFacts()), **of[loss]) for loss in of
+            }
+            known = replace(known, of_losses={**known.of_losses, **made})
             continue
         part = next((p for p, of in _PARTS.items() if name in of.__dataclass_fields__), None)
         if part is None:

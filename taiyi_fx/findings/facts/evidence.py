@@ -55,7 +55,7 @@ class Evidence:
         model: What is known of the model.
         optimizer: What is known of its optimizers.
         flow: What comes before each module.
-        made: What is known of each loss, by its name.
+        of_losses: What is known of each loss, by its name.
         forwards_per_step: The number of training forwards of one step; 0 if it is not known.
         not_finite: The modules that were not finite as the first NaN or Inf was seen, by step.
     """
@@ -66,7 +66,7 @@ class Evidence:
     model: ModelFacts = field(default_factory=ModelFacts)
     optimizer: OptimizerFacts = field(default_factory=OptimizerFacts)
     flow: Flow = field(default_factory=Flow)
-    made: Mapping[str, LossFacts] = field(default_factory=dict)
+    of_losses: Mapping[str, LossFacts] = field(default_factory=dict)
     forwards_per_step: int = 0
     not_finite: Mapping[int, NotFinite] = field(default_factory=dict)
 
@@ -121,6 +121,8 @@ class Evidence:
         found: dict[tuple[Series, str], tuple[list[int], list[float]]] = {}
         for block in records.blocks():
             for name, value in zip(block.series, block.values, strict=True):
+                if block.mode != "train" and name[0]:
+                    continue  # of evaluation, what was logged counts alone
                 steps, values = found.setdefault((name, block.mode), ([], []))
                 steps.append(block.step)
                 values.append(float(value))
@@ -420,11 +422,11 @@ class Evidence:
     @property
     def known_graphs(self) -> list[LossGraph]:
         """How the losses are made of which it is known, also of those without a number yet."""
-        return [known.graph for known in self.made.values() if known.graph is not None]
+        return [known.graph for known in self.of_losses.values() if known.graph is not None]
 
     def of_loss(self, loss: Watched) -> LossFacts:
         """All that is known of a loss beside its numbers."""
-        return self.made.get(loss.quantity, _NOT_KNOWN)
+        return self.of_losses.get(loss.quantity, _NOT_KNOWN)
 
     @functools.cached_property
     def is_from_the_start(self) -> bool:

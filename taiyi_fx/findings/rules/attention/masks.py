@@ -105,7 +105,7 @@ def masks_ahead(evidence: Evidence) -> Iterator[Finding]:
     """
     size = _vocabulary(evidence)
     ahead = [one for one in evidence.of_quantity("AttentionAhead") if one.steps[0] == 0]
-    if not ahead or not any(known.classes == size for known in evidence.made.values()):
+    if not ahead or not any(known.classes == size for known in evidence.of_losses.values()):
         return
     if all(_sees_one_ahead(one, evidence) for one in ahead):
         value = float(ahead[0].values[0])

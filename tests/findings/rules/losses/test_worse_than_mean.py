@@ -58,7 +58,7 @@ def test_other_losses_are_not(known):
 @pytest.mark.parametrize(("cost", "is_told"), [(0.9, True), (2.0, False), (0.1, False)])
 def test_targets_that_come_to_vary_as_those_of_a_policy_do_are_another_matter(cost, is_told):
     known = of(3 + NOISE)
-    first = known.made["loss"].regressions[0]
+    first = known.of_losses["loss"].regressions[0]
     later = first._replace(constant=cost)
     known = knowing(known, regressions={"loss": [first, later]})
     assert bool([*worse_than_mean(known)]) == is_told
