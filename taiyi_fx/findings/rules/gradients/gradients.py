@@ -133,11 +133,13 @@ def _changed(
     common = _common([*excess.values()]) or np.nan
     # Where most gradients are not their layers' own, it is how one trains: by the gradient of a
     # gradient, or of copies of the weights, as of tasks that are learnt to learn.
-    apart = [s.module for s in cosines if _AGAINST <= _usual(s) < _APART]
+    # Or a forward of the step has a backward to its input alone, as for adversarial samples.
+    apart = [s.module for s in cosines if _usual(s) < _APART]
     are_few = len(apart) <= max(1, len(cosines) / 2)
+    is_of_one = evidence.forwards_per_step <= 1
     for one in cosines:
         severity, factor = "alert", excess.get(one.module, np.nan) / common
-        if _usual(one) < _AGAINST:
+        if _usual(one) < _AGAINST and (are_few or is_of_one):
             text = f"the gradient of {one.module!r} points against the one that its layer makes"
         elif _usual(one) > _APART and not 1 / _FACTOR < factor < _FACTOR and np.isfinite(factor):
             text = (

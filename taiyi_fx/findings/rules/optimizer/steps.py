@@ -55,6 +55,8 @@ _SUMS = (
     "Divide the loss of each of these forwards by their number, if each has a backward of its own: "
     "gradients add up. Else the learning rate is too large for this model: try a tenth of it"
 )
+_GROWN = 0.2
+"""The share of its latest size, below which a weight that began at zero is next to it still."""
 _VERY, _BEGINNING = 0.5, 64
 """The step of one weight that is harmless in the beginning, and the steps that this lasts."""
 LARGE_STEPS = Kind(
@@ -164,7 +166,11 @@ def weight_jumps(evidence: Evidence) -> Iterator[Finding]:
     """A weight that changes by much of its size at one step, where others do not."""
     weights = evidence.steps_of_weights
     series = [s for s in weights if len(s.values) > 2 * _STEPS]
-    steps = [_jump(s) for s in series]
+    jumps = [_jump(s) for s in series]
+    steps = [
+        None if i is not None and _grows_from_zero(s, i, evidence) else i
+        for s, i in zip(series, jumps, strict=True)
+    ]
     yield from _all_anew(series, steps, evidence)
     # A recurrent layer has several weights.
     jumping = {s.module for s, i in zip(series, steps, strict=True) if i is not None}
@@ -199,6 +205,15 @@ def _all_anew(
             )
             yield WEIGHT_JUMP.at(site, i, text, f"near {median(site.values):.1e}", module="")
             return
+
+
+def _grows_from_zero(s: Watched, i: int, evidence: Evidence) -> bool:
+    """True for a step of a weight that began at zero, and is next to it still beside its latest."""
+    size = evidence.weights.get(s.module)
+    if size is None or not evidence.began_at_zero(s.module):
+        return False
+    before, latest = size.values[size.steps < s.steps[i]][-1:], size.values[-1]
+    return bool((before < _GROWN * latest).all())
 
 
 def _is_replaced(s: Watched, i: int, evidence: Evidence) -> bool:

@@ -237,3 +237,12 @@ def test_a_zero_grad_within_the_loop_over_micro_batches_is_found():
         watched.monitor.track(step)
         optimizer.step()
     assert "cleared_between" in {one.kind for one in watched.monitor.findings}
+
+
+@pytest.mark.parametrize(("forwards", "is_told"), [(1, True), (2, False)])
+def test_where_forwards_have_backwards_to_their_inputs_alone_no_weight_is_accused(
+    forwards, is_told
+):
+    known = of(dict.fromkeys(NAMES[:3], 0.2) | {"h.3": -0.7})
+    found = [*changed_gradients(knowing(known, forwards_per_step=forwards))]
+    assert [one.module for one in found] == ["h.3"] * is_told

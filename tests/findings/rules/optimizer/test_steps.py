@@ -393,3 +393,13 @@ def test_many_forwards_in_a_step_are_told_with_steps_that_are_too_large(count, i
     (found,) = step_sizes(known)
     assert found.text.endswith("; there are 32 forwards in each step") == is_told
     assert found.advice.startswith("Divide the loss of each") == is_told
+
+
+@pytest.mark.parametrize(("first", "is_told"), [(0.0, False), (0.02, True)])
+def test_a_weight_that_grows_from_zero_may_step_by_many_times_its_size(first, is_told):
+    """As a table of which one row alone is used."""
+    ratios, sizes = np.full(60, 1e-3), np.full(60, 1.0)
+    ratios[20], sizes[:20], sizes[0] = 13.0, 0.02, first
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): np.full(60, 1e-3) for i in range(4)}
+    numbers |= {("bias", "UpdateRatio.weight"): ratios, ("bias", "WeightNorm"): sizes}
+    assert ["weight_jump"] * is_told == [one.kind for one in weight_jumps(evidence(numbers))]
