@@ -111,9 +111,13 @@
     return `${names} by steps, with ${taiyi.counted(spikes, "spike")} and ${found} marked`;
   }
 
-  /** A loss's name; of several runs theirs. */
-  const nameOf = ({ series, place }) =>
-    taiyi.runs().length > 1 ? taiyi.runName(place) : series.quantity;
+  /** A loss's name, with the mode of evaluation where training has one, too; of several runs theirs. */
+  const nameOf = ({ series, place }) => {
+    if (taiyi.runs().length > 1) return taiyi.runName(place);
+    const { quantity, mode } = series;
+    const modes = lines.filter((one) => one.series.quantity === quantity).length;
+    return modes > 1 && mode === "eval" ? `${quantity} (eval)` : quantity;
+  };
 
   /** The cursor, and left of the strip each loss with its number there, or its latest. */
   function drawOverlay() {
