@@ -59,6 +59,21 @@ def is_at_hand(node: Any, name: str) -> bool:
     return _ARE_PLAIN.get()() if hook is _UNTOLD else hook is None
 
 
+def saved_by(node: Any, name: str) -> Any:
+    """A tensor that a function saved; None of what has hooks, or was released by backward.
+
+    Args:
+        node: The function.
+        name: The tensor's name, as in ``node._saved_target``.
+    """
+    if not is_at_hand(node, name):
+        return None
+    try:
+        return getattr(node, f"_saved_{name}").detach()
+    except RuntimeError:  # released by backward
+        return None
+
+
 @contextmanager
 def reading_saved(are_plain: Callable[[], bool]) -> Iterator[None]:
     """In the body, saved tensors of a torch that does not tell of their hooks may be read.

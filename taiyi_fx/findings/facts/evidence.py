@@ -75,16 +75,18 @@ class Evidence:
         """The evidence in some series; empty ones are left out.
 
         Of those of evaluation mode what was logged counts alone; where it is logged at each step,
-        it is of a model that is trained in evaluation mode.
+        and nothing is of training mode any more, the model is trained in evaluation mode.
         """
         known = [one for one in series if len(one.steps)]
         trained = {(one.module, one.quantity): one for one in known if one.mode == "train"}
         evaluated = list[Watched]()
+        ends = (int(s.steps[-1]) for s in trained.values() if s.direction in ("forward", ""))
+        last = max(ends, default=-1)
         for one in known:
             if one.mode == "train" or not one.is_logged:
                 continue
-            own = trained.get((one.module, one.quantity))
-            if _is_of_training(one, own):
+            if _is_of_training(one, last):
+                own = trained.get((one.module, one.quantity))
                 trained[one.module, one.quantity] = one.behind(own)
             else:
                 evaluated.append(one)
@@ -444,10 +446,13 @@ class Evidence:
         return max((int(s.steps[-1]) for s in self.series), default=0)
 
 
-def _is_of_training(evaluated: Watched, trained: Watched | None) -> bool:
-    """True for numbers of evaluation mode at each step, where none come in training mode."""
-    is_of_each = len(evaluated.steps) >= _MANY and median(np.diff(evaluated.steps)) == 1
-    return is_of_each and (trained is None or trained.steps[-1] <= evaluated.steps[0])
+def _is_of_training(evaluated: Watched, last: int) -> bool:
+    """True for numbers of evaluation mode at many steps in a row, after the last of training mode.
+
+    Of a long training not all are known.
+    """
+    in_a_row = int((np.diff(evaluated.steps) == 1).sum())
+    return in_a_row >= _MANY and bool(last <= evaluated.steps[0])
 
 
 def _is_loss(logged: Watched) -> bool:

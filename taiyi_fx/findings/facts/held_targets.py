@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from taiyi_fx.findings.facts.autograd import (
     Uses,
-    is_at_hand,
     name_of,
     operands_of,
     owner_before,
+    saved_by,
 )
 from taiyi_fx.findings.facts.given_to_losses import OF_ERRORS
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
@@ -60,7 +60,7 @@ def held_targets(uses: Uses, parameters: Mapping[int, str]) -> HeldTargets | Non
         parameters: The module of each parameter, by the parameter's id.
     """
     ends = [x for x in uses.nodes if name_of(x) in (*OF_ERRORS, *OF_LOGARITHMS)]
-    if len(ends) != 1 or (targets := _saved(ends[0], "target")) is None:
+    if len(ends) != 1 or (targets := saved_by(ends[0], "target")) is None:
         return None
     if not targets.ndim or (samples := len(targets)) < _FEWEST:
         return None
@@ -84,7 +84,7 @@ def _given(node: Any, samples: int) -> Iterator[Any]:
     place, name = _DATA.get(name_of(node), (0, ""))
     if not name or operands_of(node)[place] is not None:
         return
-    data = _saved(node, name)
+    data = saved_by(node, name)
     if data is None or data.ndim < _AXES:
         return
     if len(data) == samples:
@@ -100,13 +100,3 @@ def _given(node: Any, samples: int) -> Iterator[Any]:
 def _varies(wanted: Any) -> bool:
     """True if each target is another for some samples."""
     return bool((wanted != wanted[:1]).any(0).all())
-
-
-def _saved(node: Any, name: str) -> Any:
-    """A tensor that a function saved; None of what has hooks, or was released by backward."""
-    if not is_at_hand(node, name):
-        return None
-    try:
-        return getattr(node, f"_saved_{name}").detach()
-    except RuntimeError:
-        return None

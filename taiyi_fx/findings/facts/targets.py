@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from taiyi_fx.findings.facts.autograd import Uses, is_at_hand, name_of
+from taiyi_fx.findings.facts.autograd import Uses, name_of, saved_by
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
 
 _OF_TWO = ("BinaryCrossEntropyWithLogits", "BinaryCrossEntropy")
@@ -59,22 +59,16 @@ def targets_of(loss: Any) -> TargetNotes | None:
         loss: The loss, a tensor.
     """
     ends = [x for x in Uses.of(loss).nodes if name_of(x) in (*OF_LOGARITHMS, *_OF_TWO)]
-    if len(ends) != 1 or not is_at_hand(ends[0], "target"):
+    targets = saved_by(ends[0], "target") if len(ends) == 1 else None
+    if targets is None or not targets.numel():
         return None
     (node,) = ends
-    try:
-        targets = node._saved_target.detach()
-    except RuntimeError:  # released by backward
-        return None
-    if not targets.numel():
-        return None
     least = most = targets
     if is_of_classes := name_of(node) in OF_LOGARITHMS:
+        targets = targets.long()  # which may be bytes
         is_left_out = targets == node._saved_ignore_index
-        least, most = (
-            targets.masked_fill(is_left_out, _BEYOND),
-            targets.masked_fill(is_left_out, -1),
-        )
+        least = targets.masked_fill(is_left_out, _BEYOND)
+        most = targets.masked_fill(is_left_out, -1)
     numbers = targets.new_empty(2)
     numbers[0], numbers[1] = least.amin(), most.amax()
     return TargetNotes(targets.numel(), not is_of_classes, numbers)
@@ -89,12 +83,8 @@ def is_judging(uses: Uses) -> bool:
         uses: The functions that made the loss.
     """
     ends = [x for x in uses.nodes if name_of(x) in (*_OF_TWO, "MseLoss")]
-    if len(ends) < len(("real", "made")) or not all(is_at_hand(x, "target") for x in ends):
-        return False
-    try:
-        asked = [x._saved_target.detach().flatten() for x in ends]
-    except RuntimeError:  # released by backward
-        return False
-    if not all(x.numel() and bool((x == x[0]).all()) for x in asked):
+    found = [saved_by(x, "target") for x in ends]
+    asked = [x.flatten() for x in found if x is not None and x.numel()]
+    if len(asked) < len(ends) or not all(bool((x == x[0]).all()) for x in asked):
         return False
     return len({float(x[0]) for x in asked}) > 1

@@ -140,6 +140,10 @@ def _makes_choices(uses: Uses, node: Any) -> bool:
     return False
 
 
+_SIDES = 2
+"""Operands of a product; one with a number has but one."""
+
+
 def _is_square(node: Any) -> bool:
     """True for what is above 0 as a square or a loss is, and for what such a one is multiplied by.
 
@@ -148,7 +152,7 @@ def _is_square(node: Any) -> bool:
     if name_of(node) != "Mul":
         return name_of(node) in _ABOVE_ZERO
     sides = operands_of(node)
-    if len(sides) != len(("self", "other")) or None in sides:
+    if len(sides) != _SIDES or None in sides:
         return False
     return sides[0] is sides[1] or any(_is_above_zero(side) for side in sides)
 

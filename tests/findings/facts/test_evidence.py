@@ -145,3 +145,18 @@ def test_a_loss_of_evaluations_beside_a_training_is_none_of_it(steps):
     every = Evidence.of([logged(range(10), "train"), logged(steps, "eval")])
     assert [len(loss.steps) for loss in every.losses] == [10]
     assert [len(loss.steps) for loss in every.losses_of_evaluation] == [len(steps)]
+
+
+def test_a_loss_of_evaluation_after_each_step_of_a_training_is_none_of_it():
+    every = Evidence.of([logged(range(40), "train"), logged(range(40), "eval", "nll_loss")])
+    assert [loss.quantity for loss in every.losses] == ["loss"]
+    assert [loss.quantity for loss in every.losses_of_evaluation] == ["nll_loss"]
+
+
+def test_of_a_long_training_in_evaluation_mode_the_latest_steps_in_a_row_tell():
+    thinned = [*range(10, 20), *range(50, 2000, 64), *range(2000, 2064)]
+    every = Evidence.of([logged(range(10), "train"), logged(thinned, "eval")])
+    assert ([len(loss.steps) for loss in every.losses], every.evaluated) == (
+        [10 + len(thinned)],
+        (),
+    )

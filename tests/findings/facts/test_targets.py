@@ -22,6 +22,7 @@ def one(x=LOGITS):
     [
         (lambda: F.cross_entropy(LOGITS, CLASSES), Targets(8, False, 1, 3)),
         (lambda: F.cross_entropy(LOGITS, CLASSES.clamp(min=0)), Targets(8, False, 0, 3)),
+        (lambda: F.cross_entropy(LOGITS, CLASSES.clamp(min=0).byte()), Targets(8, False, 0, 3)),
         (lambda: F.cross_entropy(LOGITS, ONES.long()) + one().sum(), Targets(8, False, 1, 1)),
         (
             lambda: F.binary_cross_entropy_with_logits(one(), 255 * MIXED),
@@ -29,7 +30,7 @@ def one(x=LOGITS):
         ),
         (lambda: F.binary_cross_entropy(one().sigmoid(), ONES), Targets(8, True, 1.0, 1.0)),
     ],
-    ids=["some left out", "all", "with a term", "no shares", "one class"],
+    ids=["some left out", "all", "bytes", "with a term", "no shares", "one class"],
 )
 def test_the_range_of_the_targets_is_known(loss, expected):
     notes = targets_of(loss())

@@ -47,10 +47,8 @@ def batch_axes(evidence: Evidence) -> Iterator[Finding]:
 
 def _is_of_one_sample(module: str, evidence: Evidence) -> bool:
     """True where the only sample is the mean of all; a layer without a batch has no such axis."""
-    sizes, axis = (
-        evidence.flow.shape_before(module).split("×"),
-        evidence.model.batch_axes.get(module),
-    )
+    sizes = evidence.flow.shape_before(module).split("×")
+    axis = evidence.model.batch_axes.get(module)
     return axis is not None and axis < len(sizes) and sizes[axis] == "1"
 
 

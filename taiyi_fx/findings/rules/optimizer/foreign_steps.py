@@ -89,10 +89,8 @@ def _excess(s: Watched, evidence: Evidence) -> _Excess | None:
     number, rate = evidence.optimizer.groups[s.module]
     if number >= len(evidence.optimizer.group_settings) or evidence.began_at_zero(s.module):
         return None
-    settings, largest = (
-        evidence.optimizer.group_settings[number],
-        _largest_rate(number, rate, evidence),
-    )
+    settings = evidence.optimizer.group_settings[number]
+    largest = _largest_rate(number, rate, evidence)
     decay = largest * abs(evidence.optimizer.decays.get(s.module, 0.0))
     if settings.rule == "adam":
         return _beside_rate(s, largest * max(_OF_ADAM, settings.most_rates), decay, evidence)

@@ -35,16 +35,12 @@ LOST_STATE = Kind(
 
 def lost_states(evidence: Evidence) -> Iterator[Finding]:
     """Weights that have moved at each step, by more steps than their optimizer counts."""
-    known = evidence.by_module("UpdateRatio.weight")
-    moved = [known[m] for m in evidence.optimizer.step_counts if m in known and _moves(known[m])]
-    forgotten = [s for s in moved if evidence.optimizer.step_counts[s.module] < _SHARE * _steps(s)]
+    counts, moved = evidence.optimizer.step_counts, _moving(evidence)
+    forgotten = [s for s in moved if counts[s.module] < _SHARE * _steps(s)]
     if not forgotten:
         return
     first = forgotten[0]
-    count, is_most = (
-        evidence.optimizer.step_counts[first.module],
-        len(forgotten) > _MOST * len(moved),
-    )
+    count, is_most = counts[first.module], len(forgotten) > _MOST * len(moved)
     subject = "the weights" if is_most else f"the weight of {first.module!r}"
     text = (
         f"the optimizer counts {count} step{'s' * (count != 1)} of {subject}, which changed at "
@@ -64,8 +60,7 @@ EXTRA_STEPS = Kind(
 
 def extra_steps(evidence: Evidence) -> Iterator[Finding]:
     """Optimizers that take several steps at each one that is tracked."""
-    counts, known = evidence.optimizer.step_counts, evidence.by_module("UpdateRatio.weight")
-    moved = [known[m] for m in counts if m in known and _moves(known[m])]
+    counts, moved = evidence.optimizer.step_counts, _moving(evidence)
     times = [_times(counts[s.module], _steps(s)) for s in moved]
     if not times or min(times) < _TWICE or len({*times}) > 1:
         return
@@ -76,6 +71,12 @@ def extra_steps(evidence: Evidence) -> Iterator[Finding]:
     )
     found = {"module": "", "value": float(times[0])}
     yield EXTRA_STEPS.at(first, 0, text, "1 step at each", **found)
+
+
+def _moving(evidence: Evidence) -> list[Watched]:
+    """The weights that change at each step, of which the optimizer counts these."""
+    known = evidence.by_module("UpdateRatio.weight")
+    return [known[m] for m in evidence.optimizer.step_counts if m in known and _moves(known[m])]
 
 
 def _times(count: int, steps: int) -> int:
