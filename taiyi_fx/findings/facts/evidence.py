@@ -134,6 +134,14 @@ class Evidence:
         )
         return Evidence.of(every, reasons)
 
+    def is_behind(self, module: str, before: str) -> bool:
+        """False if nothing of what a module is given comes from another one.
+
+        Asked of what is to be told, as it walks the outline; true where that does not show it.
+        """
+        is_shown = bool(self.flow.modules_before(module, self.called))
+        return not is_shown or bool(self.flow.modules_before(module, {before}))
+
     def made_by(self, module: str) -> str:
         """The functions that make what a module is given, as the end of a sentence."""
         named, many = self.operations_before(module), len({*self.flow.before_module(module)}) > 1

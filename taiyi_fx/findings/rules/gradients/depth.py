@@ -61,7 +61,8 @@ def jumps(evidence: Evidence) -> Iterator[Finding]:
         # Of small values, gradients are as much larger: what a change by a percent does counts.
         size = sizes.get(given.module, 1.0)
         scale = sizes.get(before.module, 1.0) / size if size else 1.0
-        if is_new and median(first) * min(scale, 1.0) >= _FACTOR:
+        is_large = is_new and median(first) * min(scale, 1.0) >= _FACTOR
+        if is_large and evidence.is_behind(given.module, before.module):  # and not beside it
             text = f"from step {one.steps[0]} on {one.title} is {first[0]:.3g}"
             yield JUMP.at(one, 0, text, "between 0.01 and 100")
 

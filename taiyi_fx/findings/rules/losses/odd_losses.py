@@ -75,7 +75,9 @@ def odd_losses(evidence: Evidence) -> Iterator[Finding]:
         if logits is None or not logits.is_mean or logits.classes < 2 or loss.steps[0]:
             continue
         bounds = _bounds(logits, evidence)
-        found = bounds and (_of_loss(loss, logits, bounds) or _of_gradient(loss, logits, evidence))
+        found = bounds and (
+            _of_loss(loss, logits, bounds, evidence) or _of_gradient(loss, logits, evidence)
+        )
         if found:
             yield found
             return
@@ -98,7 +100,7 @@ def _first(module: str, quantity: str, evidence: Evidence) -> float | None:
     return float(own[0].values[0]) if len(own) == 1 and own[0].steps[0] == 0 else None
 
 
-def _of_loss(loss: Watched, logits: Logits, bounds: _Bounds) -> Finding | None:
+def _of_loss(loss: Watched, logits: Logits, bounds: _Bounds, evidence: Evidence) -> Finding | None:
     first = float(loss.values[0])
     shown = f"{loss.quantity!r} begins at {first:.3g}"
     costs = f"a guess among {logits.classes} classes costs {bounds.guess:.3g}"
@@ -112,12 +114,21 @@ def _of_loss(loss: Watched, logits: Logits, bounds: _Bounds) -> Finding | None:
             return _finding(loss, text, bounds, _TWICE)
     if first > _OUTWEIGHED * bounds.most:
         advice = _TEMPERATURE if logits.is_whole else _TERMS
+        part = "" if logits.is_whole else _largest_part(loss, bounds.most, evidence)
         text = (
             f"{shown}, where {costs}, and what {logits.module!r} returns may cost "
-            f"{bounds.most:.3g} at most"
+            f"{bounds.most:.3g} at most{part}"
         )
         return _finding(loss, text, bounds, advice)
     return None
+
+
+def _largest_part(loss: Watched, most: float, evidence: Evidence) -> str:
+    """The end of a sentence on a loss: the term that costs more than its cross entropy can."""
+    begins = {s.quantity: float(s.values[0]) for s in evidence.losses if not s.steps[0]}
+    parts = {name: cost for name, cost in begins.items() if most < cost < loss.values[0]}
+    name = max(parts, key=lambda name: parts[name], default="")
+    return f"; {name!r} begins at {parts[name]:.3g}" if name else ""
 
 
 def _of_shares(loss: Watched, logits: Logits, evidence: Evidence) -> Iterator[Finding]:

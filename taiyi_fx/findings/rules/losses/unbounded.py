@@ -9,7 +9,7 @@ import numpy as np
 
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.robust import median
-from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.facts.watched import Values, Watched
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.rules.losses.loss import guess_of, is_of_players
@@ -67,7 +67,7 @@ def unbounded_losses(evidence: Evidence) -> Iterator[Finding]:
         if n < _MANY or not np.isfinite(sizes).all():
             continue
         bound = _TIMES * max(1.0, float(np.abs(sizes[:_FIRST]).max()))
-        before, last = median(sizes[n // 2 : 3 * n // 4]), median(sizes[3 * n // 4 :])
+        before, last = _most(sizes[n // 2 : 3 * n // 4]), _most(sizes[3 * n // 4 :])
         if last > bound and last > _QUARTERS * before:
             i = int(np.flatnonzero(sizes > bound / _TIMES)[0])
             text = (
@@ -76,6 +76,11 @@ def unbounded_losses(evidence: Evidence) -> Iterator[Finding]:
             )
             others = {"module": "", "value": float(loss.values.min())}
             yield UNBOUNDED_LOSS.at(loss, i, text, "bounded from below", **others)
+
+
+def _most(sizes: Values) -> float:
+    """A size that a fourth of some are beyond: of one that also jumps, not each is far below."""
+    return float(np.quantile(sizes, 0.75))
 
 
 def _of_range(loss: Watched, evidence: Evidence) -> Finding | None:

@@ -24,6 +24,8 @@ _GROWN = 3.0
 """The factor by which a share has grown that is to become more."""
 _MOSTLY = 0.9
 """The size of a bias beside what its module returns."""
+_LARGE = 256
+"""Entries of an embedding that is more than one of types or languages, which may all be alike."""
 _OF_DATA = (
     "Look at the data: at how they are scaled and centred, and whether each batch has other samples"
 )
@@ -86,8 +88,10 @@ def _mostly_bias(evidence: Evidence) -> frozenset[str]:
 
 
 def _of_indices(evidence: Evidence) -> Iterator[Finding]:
-    """The first embedding that is given one index alone, where none is given others from step to
-    step, as those of positions are given the same at each.
+    """The first embedding that is given one index alone.
+
+    A small one where none is given others from step to step: types are all one while tokens are
+    others, and positions are the same at each.
     """
     means = evidence.by_module("InputMean")
     deviations = [s for s in evidence.of_quantity("InputStd") if s.module in means]
@@ -95,10 +99,19 @@ def _of_indices(evidence: Evidence) -> Iterator[Finding]:
     same = [s for s in deviations if len(s.values) >= STEPS and not s.values.any()]
     same = [s for s in same if not is_made_within(s.module, evidence)]
     moves = any(len({*one.values}) > 1 for s in deviations for one in (s, means[s.module]))
-    if same and not moves:
+    if moves:
+        same = [s for s in same if _entries_of(s, evidence) >= _LARGE]
+    if same:
         text = f"all indices that {same[0].module!r} is given are one and the same"
         found = {"value": float(means[same[0].module].values[0]), "advice": _INDICES}
         yield RANK_COLLAPSE.at(same[0], 0, text, "indices that differ", **found)
+
+
+def _entries_of(one: Watched, evidence: Evidence) -> int:
+    """The number of entries of an embedding; 0 if it is not known."""
+    own = evidence.model.attributes.get(one.name)
+    entries = None if own is None else own.numbers.get("num_embeddings")
+    return entries if type(entries) is int else 0
 
 
 def _of_chosen_indices(deviations: list[Watched], evidence: Evidence) -> Iterator[Finding]:

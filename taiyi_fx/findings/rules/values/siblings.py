@@ -185,13 +185,7 @@ def _is_of_another_stream(norm: str, before: Mapping[str, str], evidence: Eviden
     the first makes of them, whatever their size.
     """
     pair = (norm, before[norm])
-    return any(one in before and _begins(one, before[one], evidence) for one in pair)
-
-
-def _begins(norm: str, before: str, evidence: Evidence) -> bool:
-    """True if nothing of what a norm is given comes from the one before; asked of a finding."""
-    is_shown = bool(evidence.flow.modules_before(norm, evidence.called))
-    return is_shown and not evidence.flow.modules_before(norm, {before})
+    return any(one in before and not evidence.is_behind(one, before[one]) for one in pair)
 
 
 def _of_plain(factors: Iterable[InRole], evidence: Evidence) -> Iterator[InRole]:

@@ -1,8 +1,11 @@
 """Gradients over depth."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from taiyi_fx.findings import Flow
 from taiyi_fx.findings.rules.gradients.depth import chains, jumps
 from tests.findings.given import evidence
 
@@ -52,6 +55,15 @@ def test_a_module_that_passes_back_far_more_than_it_was_given_is_an_alert():
     (found,) = jumps(evidence({("a", "OutputGradRMS"): 1.0, ("b", "OutputGradRMS"): 1e-3}))
     assert (found.kind, found.module, found.severity) == ("gradient_jump", "b", "alert")
     assert found.value == pytest.approx(1e3)
+
+
+@pytest.mark.parametrize(("leads", "count"), [({"a", "stem"}, 1), ({"stem"}, 0)])
+def test_a_head_beside_another_passes_nothing_back_to_it(leads, count):
+    """As those of boxes and of classes, each with a loss of its own."""
+    numbers = {("stem", "OutputRMS"): 1.0, ("a", "OutputRMS"): 1.0, ("b", "OutputRMS"): 1.0}
+    numbers |= {("a", "OutputGradRMS"): 1.0, ("b", "OutputGradRMS"): 1e-3}
+    flow = Flow(modules_before=lambda module, known: leads & {*known})
+    assert len([*jumps(replace(evidence(numbers), flow=flow))]) == count
 
 
 def test_a_gradient_that_comes_past_a_branch_is_none():

@@ -14,9 +14,9 @@ USUAL = 1 / CASES / CLASSES**0.5
 """The gradient's size at the start of a mean."""
 
 
-def found_for(loss, rms=0.1, gradient=USUAL, steps=None, calls=(), **of_logits):
+def found_for(loss, rms=0.1, gradient=USUAL, steps=None, calls=(), parts=None, **of_logits):
     logits = Logits("head", CASES, CLASSES, True, True, True)._replace(**of_logits)
-    numbers = {("", "loss"): [loss] * 10}
+    numbers = {("", name): [cost] * 10 for name, cost in {**(parts or {}), "loss": loss}.items()}
     for module in ("head", *calls):
         numbers |= {(module, "OutputRMS"): [rms] * 10, (module, "OutputAbsMax"): [4 * rms] * 10}
         numbers |= {(module, "OutputGradRMS"): [gradient] * 10}
@@ -95,3 +95,11 @@ def test_shares_that_add_up_to_more_than_one_cost_too_much():
 def test_what_shares_may_cost_is_usual():
     assert found_for_shares(1.1 * GUESS) == []
     assert found_for_shares(2 * GUESS, steps=range(5, 15)) == []
+
+
+def test_the_term_that_costs_more_than_the_cross_entropy_can_is_named():
+    parts = {"loss_of_classes": 2.3, "loss_of_boxes": 40.0, "loss_of_masks": 15.0}
+    (found,) = found_for(60.0, is_whole=False, parts=parts)
+    assert found.text.endswith("at most; 'loss_of_boxes' begins at 40")
+    (found,) = found_for(60.0, is_whole=False, parts={"loss_of_classes": 2.3})
+    assert found.text.endswith("at most")

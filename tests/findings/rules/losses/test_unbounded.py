@@ -139,3 +139,10 @@ def test_a_loss_that_crosses_zero_late_and_then_falls_without_end_is_told():
     values = np.where(STEPS < 60, 5.0 - STEPS / 20, -(1.5 ** (STEPS - 40.0)))
     (found,) = unbounded_losses(evidence({("", "loss"): values}))
     assert (found.kind, found.severity) == ("unbounded_loss", "alert")
+
+
+def test_one_that_jumps_back_at_many_steps_is_told_too():
+    """As of boxes of negative sizes, whose overlap is a ratio of anything."""
+    falling = np.where(STEPS % 3, -5.0, FALLING)
+    (found,) = unbounded_losses(evidence({("", "loss"): falling}))
+    assert found.value == falling.min()

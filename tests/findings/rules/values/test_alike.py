@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.findings.facts.attributes import attributes_of
 from taiyi_fx.findings.rules.values.alike import alike_rows
 from tests.findings.given import evidence, knowing
 
@@ -65,6 +66,16 @@ DRAWN = np.random.default_rng(0).uniform(10, 20, 40)
 def test_one_index_alone_is_told_beside_positions():
     (found,) = indices(words=(3.0, 0.0), places=(15.5, 9.2))
     assert (found.module, found.value) == ("words", 3.0)
+
+
+@pytest.mark.parametrize(("entries", "is_told"), [(1024, True), (8, False)])
+def test_a_large_table_that_is_given_one_index_is_told_beside_others(entries, is_told):
+    numbers = {}
+    for name, (mean, deviation) in {"users": (DRAWN, DRAWN), "goods": (0.0, 0.0)}.items():
+        numbers |= {(name, "InputMean"): mean, (name, "InputStd"): deviation}
+    model = nn.ModuleDict({"users": nn.Embedding(64, 4), "goods": nn.Embedding(entries, 4)})
+    known = knowing(evidence(numbers), attributes=attributes_of(dict(model.named_modules())))
+    assert [found.module for found in alike_rows(known)] == ["goods"] * is_told
 
 
 @pytest.mark.parametrize(
