@@ -529,6 +529,7 @@ class Monitor:
     def _begin(self) -> None:
         """Begins with the first tracked step: meets other ranks, and opens the writers."""
         self._tracker.begin()
+        self._responder.diagnosis.begin()
         if self._tracker.writer is not None:
             self._writers.drop()
         elif self._writers:

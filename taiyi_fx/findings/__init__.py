@@ -15,7 +15,8 @@ from taiyi_fx.findings.facts.of_model import owners_of
 from taiyi_fx.findings.facts.of_optimizer import GroupSettings
 from taiyi_fx.findings.facts.optimizer_facts import OptimizerFacts
 from taiyi_fx.findings.facts.regression import Regression, RegressionNotes, regression_of
-from taiyi_fx.findings.facts.slips import Slip, mentions_hooks, slips_of, slips_of_script
+from taiyi_fx.findings.facts.slips import Slip, mentions_hooks, slips_of
+from taiyi_fx.findings.facts.slips_of_loop import files_of_loop, slips_of_loop
 from taiyi_fx.findings.facts.squashed import Squashed, classes_of, squashed_by
 from taiyi_fx.findings.facts.targets import TargetNotes, Targets, targets_of
 from taiyi_fx.findings.facts.watched import Watched
@@ -47,6 +48,7 @@ __all__ = [
     "Targets",
     "Watched",
     "classes_of",
+    "files_of_loop",
     "find",
     "first_step",
     "is_released",
@@ -58,7 +60,7 @@ __all__ = [
     "reading_saved",
     "regression_of",
     "slips_of",
-    "slips_of_script",
+    "slips_of_loop",
     "squashed_by",
     "targets_of",
 ]

@@ -14,12 +14,13 @@ from taiyi_fx.findings import (
     NotFinite,
     OptimizerFacts,
     Slip,
+    files_of_loop,
     find,
     first_step,
     not_finite_of,
     of_elements,
     slips_of,
-    slips_of_script,
+    slips_of_loop,
 )
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.of_evidence import with_outline
@@ -63,8 +64,13 @@ class Diagnosis:
         self._strict = strict
         self.losses = LossLooks(modules, strict=strict)
         self._not_finite: dict[int, NotFinite] = {}
+        self._files: Sequence[str] = ()
         self._slips: Mapping[str, Sequence[Slip]] | None = None
         self._warn = WarnOnce()
+
+    def begin(self) -> None:
+        """Notes which code trains, as its first step is tracked."""
+        self._files = files_of_loop()
 
     def facts(self, series: Series) -> Facts:
         """The facts about a series that rules look at."""
@@ -101,12 +107,12 @@ class Diagnosis:
         return found
 
     def _slips_of_sources(self) -> Mapping[str, Sequence[Slip]]:
-        """The slips in the source of the model's classes and of the script, which are read once."""
+        """The slips in the source of the model's classes and of the loop, which are read once."""
         if self._slips is None:
             try:
                 self._slips = slips_of(self._modules)
-                if of_script := slips_of_script():
-                    self._slips = {**self._slips, "": (*self._slips.get("", ()), *of_script)}
+                if of_loop := slips_of_loop(self._files):
+                    self._slips = {**self._slips, "": (*self._slips.get("", ()), *of_loop)}
             except Exception as error:  # monitoring never ends a run: reported by name
                 if self._strict:
                     raise

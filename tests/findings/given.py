@@ -74,18 +74,19 @@ FACTS = {
     "ParameterGradNorm.token": ("backward", "", ""),
     "UpdateRatio.token": ("backward", "step_size", "ratio"),
     "LearningRate.group1": ("parameter", "", "rate"),
+    "loss": ("", "", ""),
 }
 
 
-def _facts(quantity):
+def facts_of(quantity):
     """Those of a series; a loss is logged by any name."""
-    return ("", "", "") if "loss" in quantity else FACTS[quantity]
+    return FACTS["loss"] if "loss" in quantity else FACTS[quantity]
 
 
 def evidence(numbers, steps=None):
     """Of ``{(module, quantity): values}``; a single number stands for one at each of 40 steps."""
     return Evidence.of(
-        Watched.made(name, _facts(name[1]), *_columns(values, steps))
+        Watched.made(name, facts_of(name[1]), *_columns(values, steps))
         for name, values in numbers.items()
     )
 

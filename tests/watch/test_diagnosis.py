@@ -11,12 +11,12 @@ from taiyi_fx.step.whole_model import WholeModel
 from taiyi_fx.warning import MonitorWarning
 from taiyi_fx.watch.diagnosis import Diagnosis
 from taiyi_fx.writers.protocol import SeriesInfo
-from tests.findings.given import FACTS
+from tests.findings.given import FACTS, facts_of
 from tests.watch.given import training
 
 
 def described(series):
-    direction, health, unit = FACTS[series[1]]
+    direction, health, unit = facts_of(series[1])
     return SeriesInfo(series[0], 0, series[1], direction, unit, health)
 
 

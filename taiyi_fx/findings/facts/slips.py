@@ -36,7 +36,7 @@ _HOMES = frozenset({"F", "torch", "functional"})
 """Names by which ``torch.nn.functional`` and torch are called."""
 
 
-Kind = Literal["thrown", "dropout", "places", "nothing", "torn"]
+Kind = Literal["thrown", "dropout", "places", "nothing", "torn", "penalty"]
 
 
 class Slip(NamedTuple):
@@ -49,7 +49,8 @@ class Slip(NamedTuple):
             is not told whether the model trains; ``"places"`` for as many entries of a table of
             places, of shape ``(places, 1, features)``, as the first axis of something has;
             ``"nothing"`` where a tensor of zeros is added that is no parameter and no buffer;
-            ``"torn"`` for a view of a tensor by its own sizes in another order.
+            ``"torn"`` for a view of a tensor by its own sizes in another order; ``"penalty"`` for a
+            derivative without a graph that a term of the loss is made of.
     """
 
     code: str
@@ -82,36 +83,6 @@ def slips_of(modules: Mapping[str, Any]) -> dict[str, tuple[Slip, ...]]:
     first = {type(module): name for name, module in reversed([*modules.items()])}
     found = {name: _of_class(kind, _own(modules[name])) for kind, name in first.items()}
     return {name: found[name] for name in modules if found.get(name)}
-
-
-def slips_of_script() -> tuple[Slip, ...]:
-    """The calls in the script that runs of which a parameter or a gradient stays as it is.
-
-    As ``p.data.clamp(-c, c)``, or ``p.grad.mul(2)``, whose result nobody takes. The script is read,
-    and none of its code is run; none of what is typed in by hand.
-    """
-    path = getattr(sys.modules.get("__main__"), "__file__", None)
-    try:
-        tree = ast.parse("".join(linecache.getlines(path))) if path else ast.Module([], [])
-    except (SyntaxError, ValueError):
-        return ()
-    file = str(path).replace("\\", "/").rpartition("/")[2]
-    calls = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
-    return tuple(
-        Slip(_short(ast.unparse(call)), f"{file}:{call.lineno}", "thrown")
-        for call in calls
-        if _leaves_a_tensor_as_it_is(call)
-    )
-
-
-def _leaves_a_tensor_as_it_is(call: ast.expr) -> bool:
-    """True for a method that returns another tensor, of ``.data`` or ``.grad``."""
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
-        return False
-    given = call.func.value
-    is_tensor = isinstance(given, ast.Attribute) and given.attr in ("data", "grad")
-    is_plain = not any(keyword.arg in ("out", None) for keyword in call.keywords)
-    return is_tensor and is_plain and call.func.attr in _RETURNING
 
 
 def mentions_hooks(modules: Mapping[str, Any]) -> bool:
@@ -174,7 +145,7 @@ def _of_function(function: types.FunctionType, own: _Own) -> Iterator[Slip]:
         kind = "torn" if id(node) in torn else _kind_of(node, own)
         if kind and not (kind == "dropout" and id(node) in asked):
             line = getattr(node, "lineno", 1)
-            yield Slip(_short(ast.unparse(node)), f"{file}:{first + line - 1}", kind)
+            yield Slip(shortened(node), f"{file}:{first + line - 1}", kind)
 
 
 def _torn_views(tree: ast.AST) -> Iterator[ast.Call]:
@@ -231,9 +202,15 @@ def _assigns(tree: ast.AST, name: str, lines: range) -> bool:
     )
 
 
-def _short(code: str) -> str:
-    """The code, of which the end stays, where it is long."""
+def shortened(node: ast.AST) -> str:
+    """The code of an expression, of which the end stays, where it is long."""
+    code = ast.unparse(node)
     return code if len(code) <= _LONGEST else f"... {code[4 - _LONGEST :]}"
+
+
+def is_returning(method: str) -> bool:
+    """True for a method of tensors that returns another one, and leaves its own as it is."""
+    return method in _RETURNING
 
 
 def _kind_of(node: ast.AST, own: _Own) -> Kind | None:
@@ -284,7 +261,7 @@ def _is_thrown_away(value: ast.expr, tensors: Collection[str]) -> bool:
         return False
     name = _function(value)
     if name or value.func.attr not in _OF_SETS:
-        return name in _FUNCTIONS or (not name and value.func.attr in _RETURNING)
+        return name in _FUNCTIONS or (not name and is_returning(value.func.attr))
     given = [node for argument in value.args for node in ast.walk(argument)]
     return any(isinstance(node, ast.Attribute) and node.attr in tensors for node in given)
 

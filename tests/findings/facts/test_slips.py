@@ -1,15 +1,13 @@
 """Calls in the source of a module's class that do not what they seem to."""
 
 import functools
-import sys
-import types
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from taiyi_fx.findings.facts.slips import mentions_hooks, slips_of, slips_of_script
+from taiyi_fx.findings.facts.slips import mentions_hooks, slips_of
 
 
 class Model(nn.Module):
@@ -199,30 +197,3 @@ def test_files_with_hooks_of_saved_tensors_are_known(monkeypatch):
 
 
 WORD = "check" + "point(block, x)"
-
-
-SCRIPT = """
-for p in model.parameters():
-    p.data.clamp(-0.01, 0.01)
-    p.grad.mul(2)
-    p.data.clamp_(-0.01, 0.01)
-    x = p.data.clamp(0, 1)
-    pool.sub()
-    torch.clamp(p.data, 0, 1, out=p.data)
-    p.grad.clamp(0, 1, out=p.grad)
-"""
-
-
-def test_calls_of_a_script_that_leave_parameters_as_they_are_are_found(tmp_path, monkeypatch):
-    (tmp_path / "train.py").write_text(SCRIPT)
-    script = types.ModuleType("__main__")
-    monkeypatch.setitem(sys.modules, "__main__", script)
-    assert slips_of_script() == ()
-    script.__file__ = str(tmp_path / "train.py")
-    assert [(slip.code, slip.place) for slip in slips_of_script()] == [
-        ("p.data.clamp(-0.01, 0.01)", "train.py:3"),
-        ("p.grad.mul(2)", "train.py:4"),
-    ]
-    (tmp_path / "no.py").write_text("for")
-    script.__file__ = str(tmp_path / "no.py")
-    assert slips_of_script() == ()

@@ -40,7 +40,14 @@ TORN = Kind(
     "A view keeps the order of the numbers, so that samples, tokens or heads are mixed: take "
     "x.transpose(0, 1) or permute to exchange axes",
 )
+CONSTANT_PENALTY = Kind(
+    "constant_penalty",
+    "alert",
+    "Compute the derivative with create_graph=True: without it the term is a number to backward, "
+    "and no weight feels it",
+)
 _SEEN = {
+    "penalty": "keeps no graph, and a term of the loss is made of it: that has no gradient",
     "torn": "views a tensor by its own sizes in another order, which mixes the numbers of its axes",
     "nothing": "adds a tensor of zeros that is neither a parameter nor a buffer",
     "thrown": "throws away what it returns",
@@ -56,6 +63,7 @@ def slips(evidence: Evidence) -> Iterator[Finding]:
     """The first slip of each kind in the source of the model's modules."""
     every = [(name, slip) for name, known in evidence.model.slips.items() for slip in known]
     kinds = {
+        "penalty": CONSTANT_PENALTY,
         "nothing": ADDS_NOTHING,
         "thrown": DROPPED_RESULT,
         "dropout": ALWAYS_DROPPING,

@@ -59,3 +59,30 @@ def test_places_along_the_batch_are_told_where_it_is_the_first_axis(batch_first)
     found = [one for one in watched.monitor.findings if one.kind == "batch_as_places"]
     assert [one.severity for one in found] == ["warning"] * batch_first
     assert all("`self.pe[:x.size(0)]` takes as many places" in one.text for one in found)
+
+
+PENALTY = """
+def train(critic, watched, optimizer):
+    for _ in range(3):
+        x = torch.randn(16, 4).requires_grad_()
+        slope = torch.autograd.grad(watched(x).sum(), x{keeps})[0]
+        loss = watched(x + 1).mean() + 10 * (slope.norm(2, 1) - 1).square().mean()
+        loss.backward()
+        watched.monitor.track()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(("keeps", "count"), [("", 1), (", create_graph=True", 0)])
+def test_a_penalty_of_a_derivative_without_a_graph_is_an_alert(keeps, count, tmp_path):
+    code, path, names = PENALTY.format(keeps=keeps), tmp_path / "loop.py", {"torch": torch}
+    path.write_text(code)
+    exec(compile(code, str(path), "exec"), names)
+    critic = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(critic.parameters(), lr=0.01)
+    watched = taiyi_fx.instrument(critic, optimizer=optimizer)
+    names["train"](critic, watched, optimizer)
+    found = [one for one in watched.monitor.findings if one.kind == "constant_penalty"]
+    assert [one.severity for one in found] == ["alert"] * count
+    assert all("loop.py:5: `torch.autograd.grad(" in one.text for one in found)

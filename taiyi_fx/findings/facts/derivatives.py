@@ -1,0 +1,216 @@
+"""Derivatives in code that are computed without a graph, and of which a loss is made all the same.
+
+As a penalty on a critic's gradient, by ``torch.autograd.grad`` without ``create_graph=True``: it is
+added to the loss as a number, and no weight feels it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+_PLACE = 4
+"""The place of ``create_graph`` among the arguments of ``torch.autograd.grad``."""
+_SETTINGS = frozenset("args cfg config conf opt opts options hparams hp params flags self".split())
+"""Names of what holds settings."""
+_CUTS = frozenset({"detach", "item"})
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+_Derived: TypeAlias = dict[str, ast.Call]
+"""The call that computes a derivative, by the names of what is made of it."""
+
+
+def terms_without_gradient(tree: ast.Module) -> Iterator[ast.Call]:
+    """The calls that compute a derivative without a graph, which is added to what is minimized.
+
+    Nothing is told of one that weighs another term, as a weight is to be a number.
+    """
+    code = _Code(tree)
+    found = (call for scope in (tree, *code.functions) for call in code.added(scope))
+    yield from {id(call): call for call in found}.values()
+
+
+class _Code:
+    """The code of one file.
+
+    Args:
+        tree: Its syntax.
+
+    Attributes:
+        functions: All functions and methods.
+    """
+
+    def __init__(self, tree: ast.Module) -> None:
+        every = [*ast.walk(tree)]
+        self.functions = [node for node in every if isinstance(node, _FUNCTIONS)]
+        imports = (x for x in every if isinstance(x, ast.ImportFrom))
+        self._grads = {
+            name.asname or name.name
+            for x in imports
+            for name in x.names
+            if (x.module, name.name) == ("torch.autograd", "grad")
+        }
+        self._numbers = _numbers(every, self.functions)
+        self._returning: _Derived = {}
+        for function in self.functions:
+            if (call := self._returned(function)) is not None:
+                self._returning[function.name] = call
+
+    def added(self, scope: ast.Module | _Function) -> Iterator[ast.Call]:
+        """The calls that a term of a loss in some code comes from."""
+        minimized = {ast.unparse(of) for of in _minimized(scope)}
+        derived: _Derived = {}
+        for node in _in_order(scope):
+            terms = _terms_of_loss(node, minimized)
+            known = [self._source(term, derived) for term in terms]
+            has_others = None in known or isinstance(node, ast.AugAssign)
+            for term, call in zip(terms, known, strict=True):
+                if has_others and call is not None and self._is_weighed_alone(term, derived):
+                    yield call
+            self._follow(node, derived)
+
+    def _returned(self, function: _Function) -> ast.Call | None:
+        """The call of which a function returns what is made of its result."""
+        derived: _Derived = {}
+        for node in _in_order(function):
+            self._follow(node, derived)
+            given = node.value if isinstance(node, ast.Return) else None
+            found = given and self._source(given, derived)
+            if found is not None:
+                return found
+        return None
+
+    def _follow(self, node: ast.stmt, derived: _Derived) -> None:
+        """Notes the names that a statement gives to what is made of a derivative."""
+        if not isinstance(node, ast.Assign):
+            return
+        found = self._source(node.value, derived)
+        for name in (x.id for t in node.targets for x in ast.walk(t) if isinstance(x, ast.Name)):
+            derived.pop(name, None)
+            if found is not None:
+                derived[name] = found
+
+    def _source(self, value: ast.expr, derived: _Derived) -> ast.Call | None:
+        """The call that what an expression computes comes from; None if it is cut off from it."""
+        every = [*ast.walk(value)]
+        if any(isinstance(x, ast.Attribute) and x.attr in _CUTS for x in every):
+            return None
+        for x in every:
+            if isinstance(x, ast.Name) and x.id in derived:
+                return derived[x.id]
+            if isinstance(x, ast.Call):
+                if self._is_derivative(x):
+                    return x
+                if (name := _called(x)) in self._returning:
+                    return self._returning[name]
+        return None
+
+    def _is_derivative(self, call: ast.Call) -> bool:
+        """True for ``torch.autograd.grad`` that is not told to keep a graph."""
+        name = ast.unparse(call.func)
+        told = {keyword.arg: keyword.value for keyword in call.keywords}
+        is_plain = None not in told and len(call.args) <= _PLACE
+        asked = told.get("create_graph", ast.Constant(False))
+        is_kept = not isinstance(asked, ast.Constant) or bool(asked.value)
+        is_grad = name in self._grads or name.endswith("autograd.grad")
+        return is_grad and is_plain and not is_kept
+
+    def _is_weighed_alone(self, term: ast.expr, derived: _Derived) -> bool:
+        """True for a derivative times numbers and settings; not for its product with a loss."""
+        if not (isinstance(term, ast.BinOp) and isinstance(term.op, (ast.Mult, ast.Div))):
+            return True
+        return all(
+            self._is_number(side)
+            if self._source(side, derived) is None
+            else self._is_weighed_alone(side, derived)
+            for side in (term.left, term.right)
+        )
+
+    def _is_number(self, value: ast.expr) -> bool:
+        """True for a number, a setting, and a name that is a number wherever it is set."""
+        if isinstance(value, ast.BinOp):
+            return self._is_number(value.left) and self._is_number(value.right)
+        if isinstance(value, ast.Attribute):
+            return isinstance(value.value, ast.Name) and value.value.id in _SETTINGS
+        if isinstance(value, ast.Name):
+            return value.id.isupper() or value.id in self._numbers
+        return isinstance(value, ast.Constant)
+
+
+def _numbers(every: Sequence[ast.AST], functions: Sequence[_Function]) -> set[str]:
+    """The names that are numbers wherever they are set, and arguments that are so by default."""
+    sets = [(x.targets, x.value) for x in every if isinstance(x, ast.Assign)]
+    for of in (function.args for function in functions):
+        named = of.args[len(of.args) - len(of.defaults) :]
+        with_default = [*zip(named, of.defaults, strict=True)]
+        with_default += [
+            (name, value)
+            for name, value in zip(of.kwonlyargs, of.kw_defaults, strict=True)
+            if value is not None
+        ]
+        sets += [([ast.Name(name.arg)], value) for name, value in with_default]
+    of_numbers, of_others = (
+        {name for names, value in sets if _is_a_number(value) is wanted for name in _written(names)}
+        for wanted in (True, False)
+    )
+    return of_numbers - of_others
+
+
+def _written(targets: Sequence[ast.expr]) -> Iterator[str]:
+    return (x.id for target in targets for x in ast.walk(target) if isinstance(x, ast.Name))
+
+
+def _is_a_number(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and isinstance(value.value, (int, float))
+
+
+def _called(call: ast.Call) -> str:
+    """The name of a function that is called as it is, or as a method of ``self``; else empty."""
+    of = call.func
+    if isinstance(of, ast.Attribute) and ast.unparse(of.value) == "self":
+        return of.attr
+    return of.id if isinstance(of, ast.Name) else ""
+
+
+def _minimized(scope: ast.AST) -> Iterator[ast.expr]:
+    """All of which ``backward`` is called, as it is or scaled."""
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            of = node.func.value
+            if node.func.attr == "backward":
+                yield of
+                yield from of.args if isinstance(of, ast.Call) else ()
+            if node.func.attr in ("backward", "manual_backward"):
+                yield from node.args[:1]
+
+
+def _terms_of_loss(node: ast.stmt, minimized: set[str]) -> list[ast.expr]:
+    """The terms of the sum that a statement makes of a loss; none of another statement."""
+    value: ast.expr | None = None
+    if isinstance(node, ast.Assign) and minimized & {*map(ast.unparse, node.targets)}:
+        value = node.value
+    elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+        value = node.value if ast.unparse(node.target) in minimized else None
+    elif isinstance(node, ast.Expr):
+        value = next(_minimized(node), None)
+    return [*_terms(value)] if value is not None else []
+
+
+def _terms(value: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(value, ast.BinOp) and isinstance(value.op, (ast.Add, ast.Sub)):
+        yield from _terms(value.left)
+        yield from _terms(value.right)
+    else:
+        yield value
+
+
+def _in_order(scope: ast.Module | _Function) -> list[ast.stmt]:
+    """The statements of some code in the order of their lines, without those of others in it."""
+    found: list[ast.stmt] = []
+    waiting: list[ast.AST] = [*scope.body]
+    for node in waiting:  # which grows on the way
+        if not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            found += [node] if isinstance(node, ast.stmt) else []
+            waiting += ast.iter_child_nodes(node)
+    return sorted(found, key=lambda node: node.lineno)

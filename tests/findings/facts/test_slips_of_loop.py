@@ -1,0 +1,56 @@
+"""Slips in the code that trains."""
+
+import sys
+import types
+
+from taiyi_fx.findings.facts.slips_of_loop import files_of_loop, slips_of_loop
+
+SCRIPT = """
+for p in model.parameters():
+    p.data.clamp(-0.01, 0.01)
+    p.grad.mul(2)
+    p.data.clamp_(-0.01, 0.01)
+    x = p.data.clamp(0, 1)
+    pool.sub()
+    torch.clamp(p.data, 0, 1, out=p.data)
+    p.grad.clamp(0, 1, out=p.grad)
+"""
+LOOP = """
+def train(look):
+    return look()
+    g = torch.autograd.grad(f(x), x)[0]
+    (loss + g.norm()).backward()
+"""
+
+
+def found():
+    return slips_of_loop(files_of_loop())
+
+
+def test_calls_of_a_script_that_leave_parameters_as_they_are_are_found(tmp_path, monkeypatch):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    script = types.ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    assert found() == ()
+    script.__file__ = str(tmp_path / "train.py")
+    assert [(slip.code, slip.place, slip.kind) for slip in found()] == [
+        ("p.data.clamp(-0.01, 0.01)", "train.py:3", "thrown"),
+        ("p.grad.mul(2)", "train.py:4", "thrown"),
+    ]
+    (tmp_path / "no.py").write_text("for")
+    script.__file__ = str(tmp_path / "no.py")
+    assert found() == ()
+
+
+def test_the_file_of_a_function_that_looks_is_read_unless_it_is_a_librarys(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
+
+    def of_loop(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(LOOP)
+        names = {}
+        exec(compile(LOOP, str(path), "exec"), names)
+        return [(slip.place, slip.kind) for slip in names["train"](found)]
+
+    assert of_loop(tmp_path / "loops.py") == [("loops.py:4", "penalty")]
+    assert of_loop(tmp_path / "site-packages" / "theirs" / "loops.py") == []
