@@ -36,7 +36,7 @@ _HOMES = frozenset({"F", "torch", "functional"})
 """Names by which ``torch.nn.functional`` and torch are called."""
 
 
-Kind = Literal["thrown", "dropout", "places", "nothing", "torn", "penalty"]
+Kind = Literal["thrown", "dropout", "places", "nothing", "torn", "penalty", "clip"]
 
 
 class Slip(NamedTuple):
@@ -50,7 +50,8 @@ class Slip(NamedTuple):
             places, of shape ``(places, 1, features)``, as the first axis of something has;
             ``"nothing"`` where a tensor of zeros is added that is no parameter and no buffer;
             ``"torn"`` for a view of a tensor by its own sizes in another order; ``"penalty"`` for a
-            derivative without a graph that a term of the loss is made of.
+            derivative without a graph that a term of the loss is made of; ``"clip"`` where
+            gradients are clipped behind the optimizer's step.
     """
 
     code: str

@@ -1,4 +1,5 @@
-"""Slips in the code that trains: parameters that stay as they are, penalties without a gradient.
+"""Slips in the code that trains: parameters that stay as they are, penalties without a gradient,
+gradients that are clipped too late.
 
 It is read, and none of it is run.
 """
@@ -13,8 +14,9 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from taiyi_fx.findings.facts.clipping import clips_behind_steps
 from taiyi_fx.findings.facts.derivatives import terms_without_gradient
-from taiyi_fx.findings.facts.slips import Slip, is_returning, shortened
+from taiyi_fx.findings.facts.slips import Kind, Slip, is_returning, shortened
 
 _OWN = (os.path.join(Path(__file__).parents[2], ""), sysconfig.get_path("stdlib"))
 _LIBRARIES = ("site-packages", "dist-packages")
@@ -49,11 +51,14 @@ def _of_file(path: str) -> Iterator[Slip]:
     except (SyntaxError, ValueError):
         return
     file = path.replace("\\", "/").rpartition("/")[2]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and _leaves_a_tensor_as_it_is(node.value):
-            yield Slip(shortened(node.value), f"{file}:{node.lineno}", "thrown")
-    for call in terms_without_gradient(tree):
-        yield Slip(shortened(call), f"{file}:{call.lineno}", "penalty")
+    statements = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    found: dict[Kind, Iterable[ast.expr]] = {
+        "thrown": filter(_leaves_a_tensor_as_it_is, statements),
+        "penalty": terms_without_gradient(tree),
+        "clip": clips_behind_steps(tree),
+    }
+    for kind, every in found.items():
+        yield from (Slip(shortened(one), f"{file}:{one.lineno}", kind) for one in every)
 
 
 def _leaves_a_tensor_as_it_is(call: ast.expr) -> bool:

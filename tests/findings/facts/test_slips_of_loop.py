@@ -54,3 +54,10 @@ def test_the_file_of_a_function_that_looks_is_read_unless_it_is_a_librarys(tmp_p
 
     assert of_loop(tmp_path / "loops.py") == [("loops.py:4", "penalty")]
     assert of_loop(tmp_path / "site-packages" / "theirs" / "loops.py") == []
+
+
+def test_gradients_that_are_clipped_behind_the_step_are_found(tmp_path):
+    path = tmp_path / "loop.py"
+    path.write_text("for x in y:\n  loss.backward()\n  opt.step()\n  clip_grad_norm_(p, 1)\n")
+    (slip,) = slips_of_loop([str(path)])
+    assert slip == ("clip_grad_norm_(p, 1)", "loop.py:4", "clip")

@@ -46,7 +46,13 @@ CONSTANT_PENALTY = Kind(
     "Compute the derivative with create_graph=True: without it the term is a number to backward, "
     "and no weight feels it",
 )
+LATE_CLIPPING = Kind(
+    "late_clipping",
+    "warning",
+    "Clip between backward and the optimizer's step: behind the step it changes what is cleared",
+)
 _SEEN = {
+    "clip": "comes behind the optimizer's step, and so clips nothing that a step is taken by",
     "penalty": "keeps no graph, and a term of the loss is made of it: that has no gradient",
     "torn": "views a tensor by its own sizes in another order, which mixes the numbers of its axes",
     "nothing": "adds a tensor of zeros that is neither a parameter nor a buffer",
@@ -64,6 +70,7 @@ def slips(evidence: Evidence) -> Iterator[Finding]:
     every = [(name, slip) for name, known in evidence.model.slips.items() for slip in known]
     kinds = {
         "penalty": CONSTANT_PENALTY,
+        "clip": LATE_CLIPPING,
         "nothing": ADDS_NOTHING,
         "thrown": DROPPED_RESULT,
         "dropout": ALWAYS_DROPPING,
