@@ -60,7 +60,7 @@ def is_at_hand(node: Any, name: str) -> bool:
 
 
 def saved_by(node: Any, name: str) -> Any:
-    """A tensor that a function saved; None of what has hooks, or was released by backward.
+    """A tensor that a function saved; None without one, with hooks, and if backward released it.
 
     Args:
         node: The function.
@@ -69,9 +69,17 @@ def saved_by(node: Any, name: str) -> Any:
     if not is_at_hand(node, name):
         return None
     try:
-        return getattr(node, f"_saved_{name}").detach()
+        saved = getattr(node, f"_saved_{name}", None)
     except RuntimeError:  # released by backward
         return None
+    return None if saved is None else saved.detach()
+
+
+def factor_of(node: Any) -> float | None:
+    """The number that a function multiplies, or divides, something computed by; None of others."""
+    factor = saved_by(node, "other") if operands_of(node)[1:] == [None] else None
+    is_number = factor is not None and factor.numel() == 1 and factor.device.type == "cpu"
+    return float(factor) if is_number else None
 
 
 @contextmanager

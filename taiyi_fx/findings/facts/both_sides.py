@@ -9,12 +9,12 @@ from taiyi_fx.findings.facts.autograd import (
     REARRANGES,
     Uses,
     all_before,
-    is_at_hand,
     maker_of,
     name_of,
     nodes_near,
     operands_of,
     owner_before,
+    saved_by,
 )
 from taiyi_fx.findings.facts.given_to_losses import OF_ERRORS
 from taiyi_fx.findings.facts.squashed import size_of_unit
@@ -142,12 +142,9 @@ def odd_ratios(uses: Uses) -> Iterator[float]:
         for ratio in (one for one in first if any(one is other for other in second)):
             difference = operands_of(ratio)[0]
             is_of_two = difference is not None and name_of(difference) == "Sub"
-            if not is_of_two or not is_at_hand(ratio, "result"):
-                continue
-            try:
-                yield float(((ratio._saved_result - 1).abs() > _OFF).double().mean())
-            except RuntimeError:
-                continue
+            ratios = saved_by(ratio, "result") if is_of_two else None
+            if ratios is not None:
+                yield float(((ratios - 1).abs() > _OFF).double().mean())
 
 
 def _both_of(uses: Uses, names: Collection[str]) -> Iterator[list[Any]]:

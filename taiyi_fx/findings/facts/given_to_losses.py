@@ -12,13 +12,13 @@ from taiyi_fx.findings.facts.autograd import (
     VIEWS,
     Uses,
     all_before,
-    is_at_hand,
     is_scaled,
     maker_of,
     makers_of,
     name_of,
     operands_of,
     owner_before,
+    saved_by,
     shape_of,
 )
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
@@ -105,12 +105,9 @@ def _compared(node: Any) -> tuple[Any, Any]:
     if name_of(node) not in OF_ERRORS or operands_of(node)[1:] != [None]:
         return None, None
     function = maker_of(node)
-    if function is None or name_of(function) not in _RANGES or not is_at_hand(node, "target"):
-        return None, None
-    try:
-        return function, node._saved_target.float()
-    except RuntimeError:  # released by backward
-        return None, None
+    is_bounded = function is not None and name_of(function) in _RANGES
+    targets = saved_by(node, "target") if is_bounded else None
+    return (None, None) if targets is None else (function, targets.float())
 
 
 def _written_out(node: Any) -> tuple[Any, Any]:
@@ -125,15 +122,10 @@ def _written_out(node: Any) -> tuple[Any, Any]:
     if operands.count(None) != 1 or not known or name_of(known[0]) not in _RANGES:
         return None, None
     function = known[0]
-    if not (is_at_hand(node, "self") and is_at_hand(function, "result")):
+    error, values = saved_by(node, "self"), saved_by(function, "result")  # some keep no result
+    if error is None or values is None or values.numel() != error.numel():
         return None, None
-    try:
-        error, values = node._saved_self.float(), function._saved_result.float()
-    except (AttributeError, RuntimeError):  # some keep no result
-        return None, None
-    if values.numel() != error.numel():
-        return None, None
-    values = values.reshape(error.shape)
+    error, values = error.float(), values.float().reshape(error.shape)
     return function, values - error if operands[1] is None else values + error
 
 
@@ -187,10 +179,7 @@ def masked_by_product(uses: Uses) -> Iterator[Any]:
         if product is None or name_of(product) != "Mul" or operands_of(product).count(None) != 1:
             continue
         mask = "self" if operands_of(product)[0] is None else "other"
-        try:
-            factors = getattr(product, f"_saved_{mask}") if is_at_hand(product, mask) else None
-        except RuntimeError:
-            continue
+        factors = saved_by(product, mask)
         if factors is not None and factors.numel() > 1:
             is_zero = factors == 0
             if bool(is_zero.any()) and bool((is_zero | (factors == 1)).all()):

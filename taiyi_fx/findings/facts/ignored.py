@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from taiyi_fx.findings.facts.autograd import (
     Uses,
     axis_of,
-    is_at_hand,
     name_of,
     operands_of,
+    saved_by,
     shape_of,
 )
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
@@ -50,12 +50,10 @@ def ignored_class(uses: Uses) -> IgnoredClass | None:
     number, classes = loss._saved_ignore_index, _classes_of(loss)
     if not 0 <= number < classes or table._saved_weight_sym_argsize_0 == classes:
         return None
-    if not (is_at_hand(loss, "target") and is_at_hand(table, "indices")):
+    targets, tokens = saved_by(loss, "target"), saved_by(table, "indices")
+    if targets is None or tokens is None:
         return None
-    try:
-        targets, tokens = loss._saved_target.flatten(), table._saved_indices.flatten()
-    except RuntimeError:  # released by backward
-        return None
+    targets, tokens = targets.flatten(), tokens.flatten()
     is_left_out = targets == number
     if tokens.shape != targets.shape or int(is_left_out.sum()) < _FEW:
         return None

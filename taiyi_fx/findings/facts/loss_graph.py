@@ -14,13 +14,13 @@ from taiyi_fx.findings.facts.autograd import (
     VIEWS,
     Uses,
     axis_of,
-    is_at_hand,
     is_parameter,
     maker_of,
     makers_of,
     name_of,
     operands_of,
     owner_before,
+    saved_by,
     shape_of,
 )
 from taiyi_fx.findings.facts.both_sides import (
@@ -289,24 +289,20 @@ def _copied(uses: Uses, parameters: Mapping[int, str]) -> tuple[str, tuple[str, 
     """
     losses = [x for x in uses.nodes if name_of(x) in OF_LOGARITHMS]
     tables = [x for x in uses.nodes if name_of(x) == _TABLE]
-    if len(losses) != 1 or not tables or not is_at_hand(losses[0], "target"):
+    targets = saved_by(losses[0], "target") if len(losses) == 1 else None
+    given = [(x, ids) for x in tables if (ids := saved_by(x, "indices")) is not None]
+    if targets is None or not tables or len(given) < len(tables):
         return "", None
-    if not all(is_at_hand(x, "indices") for x in tables):
-        return "", None
-    try:
-        targets = losses[0]._saved_target.flatten()
-        given = [(x, x._saved_indices) for x in tables]
-    except RuntimeError:
-        return "", None
+    targets = targets.flatten()
     same = _same(targets, [(x, ids.flatten()) for x, ids in given])
     if same is not None:
         return owner_before(same, parameters), None
-    shifts = [(x, by) for x, ids in given if ids.ndim == 2 for by in _shifts(targets, ids)]
-    if any(by == 1 and not _begins(targets, x._saved_indices) for x, by in shifts):
+    shifts = [(x, ids, by) for x, ids in given if ids.ndim == 2 for by in _shifts(targets, ids)]
+    if any(by == 1 and not _begins(targets, ids) for _, ids, by in shifts):
         return "", None  # what comes first may be seen by all places, as the prefix of an answer
-    if len(shifts) != 1 or not shifts[0][1]:
+    if len(shifts) != 1 or not shifts[0][2]:
         return "", None
-    ((table, by),) = shifts
+    ((table, _, by),) = shifts
     return "", (owner_before(table, parameters), by)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from taiyi_fx.findings.facts.autograd import Uses, is_at_hand, name_of, owner_before
+from taiyi_fx.findings.facts.autograd import Uses, name_of, owner_before, saved_by
 
 _FEW = 16
 """Numbers of which some are positive and some negative, if they are noise."""
@@ -104,10 +104,7 @@ def _is_added_noise(uses: Uses, node: Any) -> bool:
     if name_of(node) != "Mul" or operands.count(None) != 1 or not _is_added(uses, node):
         return False
     name = "self" if operands[0] is None else "other"
-    try:
-        noise = getattr(node, f"_saved_{name}") if is_at_hand(node, name) else None
-    except RuntimeError:  # released by backward
-        return False
+    noise = saved_by(node, name)
     if noise is None or noise.numel() < _FEW:
         return False
     return bool((noise > 0).any()) and bool((noise < 0).any())

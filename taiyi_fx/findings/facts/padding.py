@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from taiyi_fx.findings.facts.autograd import Uses, is_at_hand, name_of, owner_before
+from taiyi_fx.findings.facts.autograd import Uses, name_of, owner_before, saved_by
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
 
 _TABLE = "Embedding"
@@ -47,17 +47,14 @@ def padding_of(uses: Uses, parameters: Mapping[int, str]) -> Padding | None:
     """
     tables = [node for node in uses.nodes if name_of(node) == _TABLE]
     losses = [node for node in uses.nodes if name_of(node) in OF_LOGARITHMS]
-    if not all(is_at_hand(node, "indices") for node in tables):
+    given = [(node, saved_by(node, "indices")) for node in tables]
+    if any(indices is None for _, indices in given):
         return None
-    try:
-        padded = [(node, found) for node in tables if (found := _of(node._saved_indices))]
-        if len({token for _, (token, _) in padded}) != 1:
-            return None
-        table, (token, share) = padded[0]  # the last in the model: that of a decoder
-        known = losses[0] if len(losses) == 1 and is_at_hand(losses[0], "target") else None
-        targets = _share_of_targets(known, token) if known is not None else 0.0
-    except RuntimeError:
+    padded = [(node, found) for node, indices in given if (found := _of(indices))]
+    if len({token for _, (token, _) in padded}) != 1:
         return None
+    table, (token, share) = padded[0]  # the last in the model: that of a decoder
+    targets = _share_of_targets(losses[0], token) if len(losses) == 1 else 0.0
     return Padding(owner_before(table, parameters), token, share, targets)
 
 
@@ -78,7 +75,10 @@ def _of(indices: Any) -> tuple[int, float] | None:
 
 def _share_of_targets(loss: Any, token: int) -> float:
     """The share of a loss's targets that are a token, of as many classes as could be tokens."""
-    targets, left_out = loss._saved_target.flatten(), loss._saved_ignore_index
+    targets, left_out = saved_by(loss, "target"), loss._saved_ignore_index
+    if targets is None:
+        return 0.0
+    targets = targets.flatten()
     left_out = left_out - 2**64 if left_out >= 2**63 else left_out
     kept = targets[targets != left_out]
     if left_out == token or not len(kept) or len(kept) < _ROWS * _PLACES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from taiyi_fx.findings.facts.autograd import Uses, is_at_hand, name_of, operands_of
+from taiyi_fx.findings.facts.autograd import Uses, name_of, operands_of, saved_by
 from taiyi_fx.findings.facts.given_to_losses import OF_ERRORS
 from taiyi_fx.findings.facts.logits import MEAN, is_whole
 
@@ -65,13 +65,8 @@ def regression_of(loss: Any) -> RegressionNotes | None:
     if len(ends) != 1 or not _is_mean_of_one(ends[0]) or not is_whole(uses, ends[0]):
         return None
     (node,) = ends
-    if not (is_at_hand(node, "self") and is_at_hand(node, "target")):
-        return None
-    try:
-        returned, targets = node._saved_self.detach(), node._saved_target.detach()
-    except RuntimeError:  # released by backward
-        return None
-    if not targets.ndim or returned.shape != targets.shape:
+    returned, targets = saved_by(node, "self"), saved_by(node, "target")
+    if returned is None or targets is None or not targets.ndim or returned.shape != targets.shape:
         return None
     rows = max(1, _MOST // max(1, targets[0].numel()))
     returned, targets = returned[:rows].float(), targets[:rows].float()

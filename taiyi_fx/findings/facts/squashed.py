@@ -8,7 +8,7 @@ from taiyi_fx.findings.facts.autograd import (
     KEEPS,
     TURNS,
     axis_of,
-    is_at_hand,
+    factor_of,
     is_parameter,
     is_scaled,
     maker_of,
@@ -238,14 +238,8 @@ def _is_of_rows(node: Any) -> bool:
 
 def _is_times_one(node: Any) -> bool:
     """True for a product with a number of 1 at most, which backward frees."""
-    if not is_scaled(node) or not is_at_hand(node, "other"):
-        return False
-    try:
-        factor = node._saved_other
-    except RuntimeError:
-        return False
-    is_number = factor.numel() == 1 and factor.device.type == "cpu"
-    return is_number and abs(float(factor)) <= 1
+    factor = factor_of(node) if is_scaled(node) else None
+    return factor is not None and abs(factor) <= 1
 
 
 def is_divergence(loss: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from taiyi_fx.findings.facts.autograd import (
     Uses,
-    is_at_hand,
+    factor_of,
     name_of,
     operands_of,
     owner_before,
@@ -103,16 +103,8 @@ def _signs_of(node: Any) -> list[int] | None:
 
 def _sign_of_constant(node: Any) -> int:
     """The sign of the one number that something computed is multiplied by; 0 without one."""
-    if operands_of(node)[1:] != [None] or not is_at_hand(node, "other"):
-        return 0
-    try:
-        factor = node._saved_other
-    except RuntimeError:  # released by backward
-        return 0
-    if factor.numel() != 1 or factor.device.type != "cpu":
-        return 0
-    value = float(factor)
-    return (value > 0) - (value < 0)
+    factor = factor_of(node) or 0
+    return (factor > 0) - (factor < 0)
 
 
 def _is_factor(uses: Uses, node: Any) -> bool:
