@@ -78,8 +78,9 @@ def saved_by(node: Any, name: str) -> Any:
 def factor_of(node: Any) -> float | None:
     """The number that a function multiplies, or divides, something computed by; None of others."""
     factor = saved_by(node, "other") if operands_of(node)[1:] == [None] else None
-    is_number = factor is not None and factor.numel() == 1 and factor.device.type == "cpu"
-    return float(factor) if is_number else None
+    if factor is None or factor.numel() != 1 or factor.device.type != "cpu":
+        return None
+    return float(factor)
 
 
 @contextmanager
