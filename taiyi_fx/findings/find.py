@@ -75,6 +75,7 @@ from taiyi_fx.findings.rules.losses.softmax_axes import normalised_samples, soft
 from taiyi_fx.findings.rules.losses.squashed_twice import squashed_twice
 from taiyi_fx.findings.rules.losses.trivial import trivial_losses
 from taiyi_fx.findings.rules.losses.unbounded import unbounded_losses
+from taiyi_fx.findings.rules.losses.weights import odd_weights, weighted_means
 from taiyi_fx.findings.rules.losses.wild_losses import wild_losses, wild_starts
 from taiyi_fx.findings.rules.losses.worse_than_mean import worse_than_mean
 from taiyi_fx.findings.rules.optimizer.decays import large_decays
@@ -190,6 +191,8 @@ RULES: tuple[Rule, ...] = (
     slips,
     missing_activations,
     masked_products,
+    weighted_means,
+    odd_weights,
     own_pairs,
     dropped_outputs,
     unreachable_targets,

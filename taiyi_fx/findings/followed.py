@@ -200,7 +200,10 @@ _OF_SINGLE = "vanishing_gradient rank_collapse zero_output faded_output".split()
 _OF_GROWTH: Mapping[str, Follows] = dict.fromkeys(
     ("share_of_trouble", "zero_gradient", "zero_output", "saturated"), _is_later_and_behind
 )
-_OF_SETTINGS = ("drift", "growth", "wild_output", "large_steps", "divergence", "attention_collapse")
+_OF_SETTINGS = (
+    "drift growth wild_output large_steps divergence attention_collapse loss_spike wild_parameter "
+    "sorted_batches"
+).split()
 _OF_RATE = (
     "large_steps divergence loss_spike weight_jump drift growth wild_output "
     "share_of_trouble zero_output zero_gradient saturated rank_collapse attention_collapse "
@@ -233,7 +236,11 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("missing_mask", {"odd_forward": _is_around_it}),
     ("odd_forward", dict.fromkeys(("missing_residual", "missing_norm", "outlier"), _is_of_it)),
     ("no_update", dict.fromkeys(("gradients_not_cleared", "changed_gradient"), _is_of_it)),
-    ("large_decay", {"drift": _is_of_all_or_it}),
+    (
+        "large_decay",
+        {"drift": _is_of_all_or_it, "vanishing_gradient": _is_of_all, "small_steps": _is_of_all},
+    ),
+    ("late_clipping", dict.fromkeys((*_OF_RATE, "exploding_gradient"), _is_at_any_time)),
     ("odd_setting", dict.fromkeys(("small_steps", "odd_steps"), _is_of_all)),
     ("odd_setting", dict.fromkeys(_OF_SETTINGS, _is_of_all_or_it_from_then)),
     (

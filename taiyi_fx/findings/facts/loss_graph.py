@@ -56,6 +56,7 @@ from taiyi_fx.findings.facts.unsummed import unsummed_softmaxes
 from taiyi_fx.findings.facts.views import torn_views
 from taiyi_fx.findings.facts.volumes import turned_signs
 from taiyi_fx.findings.facts.ways import first_place, last_place, reached_by
+from taiyi_fx.findings.facts.weights import OddWeights, odd_weights, weighted_means
 
 _SOFTMAXES = ("Softmax", "LogSoftmax")
 _LAYERS = ("Addmm", "Mm", "Convolution")
@@ -161,6 +162,8 @@ class LossGraph(NamedTuple):
         log_variances: The modules whose output it takes for the logarithm of a variance.
         ignored: A class that it leaves out, which is no padding; None if there is none.
         held: Targets that are among what the model is given; None if none is seen.
+        odd_weights: Weights by which rare classes count for even less; None if there are none.
+        weighted_means: The shapes of weights that a mean of all elements is multiplied by.
     """
 
     softmaxes: tuple[OddSoftmax, ...] = ()
@@ -200,6 +203,8 @@ class LossGraph(NamedTuple):
     log_variances: frozenset[str] = frozenset()
     ignored: IgnoredClass | None = None
     held: HeldTargets | None = None
+    odd_weights: OddWeights | None = None
+    weighted_means: tuple[tuple[int, ...], ...] = ()
 
 
 def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
@@ -262,6 +267,8 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         odd_noise=next(odd_noise(uses, parameters), None),
         ignored=ignored_class(uses),
         held=held_targets(uses, parameters),
+        odd_weights=odd_weights(uses),
+        weighted_means=tuple(weighted_means(uses)),
     )
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from taiyi_fx.findings.blocks import in_blocks, named
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.robust import median
-from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.facts.watched import Watched, at_common_steps
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
 _SHARE = 0.005
 """Of a weight at each step, which is half of it in 140: some 1e-5 to 1e-3 are usual."""
+_KEPT = 0.7
+"""Of its first size, above which a weight holds out against decay."""
 _MOST = 0.5
 """The share of the weights of which it is the model's decay."""
 
@@ -21,6 +25,10 @@ LARGE_DECAY = Kind(
     "warning",
     "Look at the optimizer's weight_decay: what it takes away at a step is its product with the "
     "learning rate, 1e-4 or less as a rule",
+)
+_WITHIN = (
+    "Take AdamW, which makes weights smaller beside the step, or a decay of 1e-4 or less: in Adam "
+    "it is divided by the size of the gradients, as these are"
 )
 
 
@@ -47,12 +55,46 @@ def large_decays(evidence: Evidence) -> Iterator[Finding]:
     }
     odd = [s for module, s in evidence.weights.items() if shares.get(module, 0.0) >= _SHARE]
     if not odd:
+        yield from _outweighing(evidence)
         return
     if len(odd) >= _MOST * len(evidence.weights):
         yield _finding(odd[0], "", "half of all weights", shares[odd[0].module], evidence)
         return
     for site, name in in_blocks(odd, evidence.weights):
         yield _finding(site, name, named(site, name), shares[site.module], evidence)
+
+
+def _outweighing(evidence: Evidence) -> Iterator[Finding]:
+    """Decay that Adam's rule takes for the most of each gradient, by which the weights fade."""
+    times: dict[str, float] = {}
+    for module, size in evidence.weights.items():
+        gradient, decay = (
+            evidence.weight_gradients.get(module),
+            evidence.optimizer.decays.get(module),
+        )
+        if gradient is None or not decay or module not in _within_gradients(evidence):
+            continue
+        norm, slope = at_common_steps([size, gradient])
+        if len(norm.values) and norm.values[-1] < _KEPT * norm.values[0]:
+            ratios = decay * norm.values / np.maximum(slope.values, np.finfo(float).tiny)
+            times[module] = median(ratios)
+    odd = [name for name, ratio in times.items() if ratio >= 1]
+    if len(odd) > _MOST * len(evidence.weights):
+        site = evidence.weights[odd[0]]
+        decay = evidence.optimizer.decays[site.module]
+        text = (
+            f"the weight decay of half of all weights, {decay:.3g}, is added to the gradient, and "
+            f"is {median([times[name] for name in odd]):.2g} times as large as the loss's: steps "
+            "go towards 0"
+        )
+        others = {"module": "", "value": decay, "advice": _WITHIN}
+        yield LARGE_DECAY.at(site, 0, text, "a small part of the gradient", **others)
+
+
+def _within_gradients(evidence: Evidence) -> frozenset[str]:
+    """The modules whose decay Adam adds to the gradient, and not to the weights, as AdamW does."""
+    of_adam = (group for group in evidence.optimizer.group_settings if group.rule == "adam")
+    return frozenset(m for g in of_adam for m in g.modules if m not in evidence.optimizer.shrinkage)
 
 
 def _finding(site: Watched, module: str, subject: str, share: float, evidence: Evidence) -> Finding:

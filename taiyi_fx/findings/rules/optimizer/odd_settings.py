@@ -64,6 +64,8 @@ def _of_groups(site: Watched, evidence: Evidence) -> Iterator[Finding]:
                 if is_endless
                 else f"each step goes by the last {1 / (1 - group.momentum):.0f} gradients"
             )
+            if 0 < group.second < group.momentum:
+                text += f"; its betas, {group.momentum:g} and {group.second:g}, look exchanged"
             others = {"severity": "alert" if is_endless else "warning", "value": group.momentum}
             yield ODD_SETTING.at(site, 0, text, "near 0.9", module=name, **others)
         elif group.momentum > 0 and group.dampening >= 1:

@@ -49,10 +49,13 @@ CONSTANT_PENALTY = Kind(
 LATE_CLIPPING = Kind(
     "late_clipping",
     "warning",
-    "Clip between backward and the optimizer's step: behind the step it changes what is cleared",
+    "Clip between backward and the optimizer's step",
 )
 _SEEN = {
-    "clip": "comes behind the optimizer's step, and so clips nothing that a step is taken by",
+    "clip": (
+        "comes when the optimizer's step is over, and before the next backward: it clips nothing "
+        "that a step is taken by"
+    ),
     "penalty": "keeps no graph, and a term of the loss is made of it: that has no gradient",
     "torn": "views a tensor by its own sizes in another order, which mixes the numbers of its axes",
     "nothing": "adds a tensor of zeros that is neither a parameter nor a buffer",

@@ -59,6 +59,9 @@ def faded_outputs(evidence: Evidence) -> Iterator[Finding]:
         text += f"; so does what {names_of(others)} return" if others else ""
         yield FADED_OUTPUT.at(site, len(site.steps) - _LAST, text, f"near {first:.2g}")
         return
+    if (code := _collapsed_code(evidence)) is not None:
+        yield code
+        return
     small = [one for one in sizes.values() if _is_trained(one, evidence) and _has_shrunk(one)]
     if small:
         one, first = small[0], float(small[0].values[:_FIRST].max())
@@ -68,21 +71,50 @@ def faded_outputs(evidence: Evidence) -> Iterator[Finding]:
         )
         text += f"; so do those of {names_of(small[1:])}" if small[1:] else ""
         i = since(one.values <= first / _SHRUNK)
-        others = {"severity": "note"}
-        prior = _prior_of(evidence)
-        begin, start, end = one.steps[0], one.steps[i], one.steps[-1]
-        if prior and end - start >= max(_LONG, (end - begin) / 2):
-            text += f"; {prior!r} is taken for the logarithm of a variance: what is drawn by it is "
-            text += "the same noise for all samples"
-            others = {"severity": "warning", "advice": _PRIOR}
-        yield FADED_OUTPUT.at(one, i, text, f"near {first:.2g}", **others)
+        yield FADED_OUTPUT.at(one, i, text, f"near {first:.2g}", severity="note")
 
 
-def _prior_of(evidence: Evidence) -> str:
-    """The module of the logarithm of a variance that has come to 0; empty if there is none."""
+def _collapsed_code(evidence: Evidence) -> Finding | None:
+    """A code of which mean and logarithm of the variance have come to 0: that of the prior.
+
+    The mean is of the same layer, or of another one of the same size beside it.
+    """
     known = {name for _, graph in evidence.graphs for name in graph.log_variances}
-    sizes = (one for one in evidence.of_quantity("OutputRMS") if one.module in known)
-    return next((one.module for one in sizes if one.values[-1] <= _NOTHING), "")
+    trained = [s for s in evidence.of_quantity("OutputRMS") if _is_trained(s, evidence)]
+    for one in (s for s in trained if s.module in known and _is_nothing(s)):
+        others = [s for s in trained if s is not one and _stands_beside(s.name, one.name, evidence)]
+        if not all(map(_is_nothing, others)):
+            continue
+        i, last = since(one.values <= _NOTHING), int(one.steps[-1])
+        text = (
+            f"what {names_of([*others, one])} return{'s' * (not others)} comes to "
+            f"{one.values[-1]:.2g}, and "
+            f"{one.module!r} is taken for the logarithm of a variance: what is drawn by it is the "
+            f"same noise for all samples{_divergence(evidence)}"
+        )
+        is_long = last - one.steps[i] >= max(_LONG, (last - one.steps[0]) / 2)
+        severity = "warning" if is_long else "note"
+        return FADED_OUTPUT.at(
+            one, i, text, f"more than {_NOTHING}", severity=severity, advice=_PRIOR
+        )
+    return None
+
+
+def _is_nothing(one: Watched) -> bool:
+    return len(one.values) >= _MANY and ends(one.values <= _NOTHING)
+
+
+def _stands_beside(name: str, other: str, evidence: Evidence) -> bool:
+    """True for two layers of one module that return as many features."""
+    known = [evidence.model.attributes.get(one) for one in (name, other)]
+    sizes = {own.features[1] for own in known if own is not None}
+    return name.rpartition(".")[0] == other.rpartition(".")[0] and len(sizes) <= 1
+
+
+def _divergence(evidence: Evidence) -> str:
+    """The end of a sentence on a code: its divergence from the prior, if it is logged."""
+    known = (s for s in evidence.losses if "kl" in s.quantity.lower())
+    return next((f"; {s.quantity!r} is {s.values[-1]:.2g}" for s in known), "")
 
 
 def _is_trained(one: Watched, evidence: Evidence) -> bool:

@@ -1,8 +1,10 @@
 """Weight decay that takes too much."""
 
+import numpy as np
 import pytest
 
 from taiyi_fx.findings import find
+from taiyi_fx.findings.facts.of_optimizer import GroupSettings
 from taiyi_fx.findings.rules.optimizer.decays import large_decays
 from tests.findings.given import evidence, knowing
 
@@ -53,3 +55,37 @@ def test_a_decay_below_zero_is_an_alert():
     assert "is -0.1, below 0" in found.text
     (found,) = large_decays(knowing(evidence(weights), decays={"a": 0.1, "b": -0.1}))
     assert found.module == "b"
+
+
+FADING = 0.98 ** np.arange(40)
+
+
+def within(size=FADING, gradient=0.05 * FADING, decay=0.1, rule="adam", shrinkage=None):
+    names = tuple("abcd")
+    numbers = {(name, "WeightNorm"): size for name in names}
+    numbers |= {(name, "WeightGradNorm"): gradient for name in names}
+    group = GroupSettings(names, 0.9, False, rule=rule)
+    known = knowing(evidence(numbers), group_settings=(group,), shrinkage=shrinkage or {})
+    return [*large_decays(knowing(known, decays=dict.fromkeys(names, decay)))]
+
+
+def test_a_decay_that_is_most_of_each_gradient_of_adams_is_told():
+    (found,) = within()
+    assert (found.kind, found.severity, found.module) == ("large_decay", "warning", "")
+    assert "is added to the gradient, and is 2 times as large as the loss's" in found.text
+    assert "AdamW" in found.advice
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        {"decay": 1e-3},
+        {"size": np.ones(40)},
+        {"rule": "sgd"},
+        {"shrinkage": dict.fromkeys("abcd", 0.1)},
+        {"gradient": FADING},
+    ],
+    ids=["small", "weights that stay", "not of Adam", "beside the step", "of larger gradients"],
+)
+def test_a_smaller_one_or_one_beside_the_gradient_is_none(of):
+    assert within(**of) == []

@@ -28,6 +28,13 @@ def test_a_momentum_near_or_above_one_is_told(momentum, severity, words):
     assert words in found.text
 
 
+def test_betas_that_are_exchanged_are_told_so():
+    (found,) = odd_settings(of((NAMES, 0.999, False, "adam", 0.0, 0.9)))
+    assert found.text.endswith("its betas, 0.999 and 0.9, look exchanged")
+    (found,) = odd_settings(of((NAMES, 0.999, False, "adam", 0.0, 0.9999)))
+    assert "exchanged" not in found.text
+
+
 def test_one_group_that_goes_uphill_is_named():
     groups = (NAMES[2:4], 0.9, True), ((*NAMES[:2], NAMES[4]), 0.9, False)
     (found,) = odd_settings(of(*groups))
