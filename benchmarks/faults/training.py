@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,7 +103,8 @@ def _train(training: Training, watched: taiyi_fx.InstrumentedModule) -> None:
     for step in range(training.steps):
         for change in training.before_step:
             change(step)
-        watched.monitor.log("loss", _backward(training, watched, step))
+        with _keeping_graphs():
+            watched.monitor.log("loss", _backward(training, watched, step))
         watched.monitor.track(step, training.scaler)
         if training.clip is not None:
             nn.utils.clip_grad_norm_(training.model.parameters(), training.clip)
@@ -149,6 +150,27 @@ def _trained(module: Any) -> list[nn.Parameter]:
     return [parameter for parameter in module.parameters() if parameter.requires_grad]
 
 
+@contextlib.contextmanager
+def _keeping_graphs() -> Iterator[None]:
+    """In the body a backward frees nothing: what is logged behind it is seen as if it came before.
+
+    As users log a loss, where functions of the bench run its backward before they return it.
+    """
+    backward = torch.autograd.backward
+
+    def keeping(
+        tensors: Any, gradients: Any = None, keeps: Any = None, *more: Any, **own: Any
+    ) -> None:
+        own.pop("retain_graph", None)
+        backward(tensors, gradients, True, *more, **own)
+
+    torch.autograd.backward = keeping
+    try:
+        yield
+    finally:
+        torch.autograd.backward = backward
+
+
 def _backward(training: Training, model: nn.Module, step: int) -> Tensor:
     narrow = torch.bfloat16 if training.scaler is None else torch.float16
     of = torch.autocast("cpu", narrow) if training.autocast else contextlib.nullcontext()
@@ -161,4 +183,4 @@ def _backward(training: Training, model: nn.Module, step: int) -> Tensor:
         for parameter in training.model.parameters():
             if parameter.grad is not None:
                 parameter.grad /= training.micro_batches
-    return torch.stack(losses).mean()
+    return torch.stack(losses).mean() if len(losses) > 1 else losses[0]
