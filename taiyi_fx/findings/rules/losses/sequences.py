@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from taiyi_fx.findings.facts.attributes import is_recurrent
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
@@ -17,7 +18,10 @@ COPIED_TARGETS = Kind(
 
 
 def copied_targets(evidence: Evidence) -> Iterator[Finding]:
-    """Losses whose targets are what an embedding is given: an alert if attention is causal."""
+    """Losses whose targets are what an embedding is given: an alert if attention is causal.
+
+    A warning if one layer reads the places in their order, as no decoder is behind it.
+    """
     ahead = [*evidence.of_quantity("AttentionAhead")]
     is_causal = bool(ahead) and not any(one.values.any() for one in ahead)
     for loss, graph in evidence.graphs:
@@ -26,9 +30,16 @@ def copied_targets(evidence: Evidence) -> Iterator[Finding]:
                 f"the targets of {loss.quantity!r} are the indices that {graph.copied!r} is given, "
                 "place by place: the model learns to copy"
             )
-            severity = "alert" if is_causal else "note"
+            severity = "alert" if is_causal else "warning" if _reads_once(evidence) else "note"
             expected = "the next token"
             yield COPIED_TARGETS.at(loss, 0, text, expected, module="", severity=severity)
+
+
+def _reads_once(evidence: Evidence) -> bool:
+    """True for a model with one recurrent layer, from the first place to the last."""
+    known = evidence.model.attributes
+    layers = [name for name in known if is_recurrent(name, known)]
+    return len(layers) == 1 and known[layers[0]].settings.get("bidirectional") is False
 
 
 HELD_TARGETS = Kind(

@@ -17,6 +17,9 @@ _NUMBERS = 2 * STEPS
 """Numbers of a series that it takes."""
 _MANY, _NEARLY_ALL = 0.95, 0.97
 """Shares of a weight's elements that stay as they are; in healthy trainings half of them may."""
+_MOSTLY, _FEW = 0.8, 3
+"""The share of most weights of a model by which it learns with a fifth of its steps, and weights
+below which this is one module's."""
 _OF_WEIGHTS = 0.5
 """The share of all weights beyond which it is the training's fault, and not a module's."""
 _GAIN = 0.3
@@ -39,11 +42,13 @@ def updates_lost(evidence: Evidence) -> Iterator[Finding]:
     """Weights that stay nearly as they are, at the full learning rate, by rounding alone."""
     every = [s for s in _judged(evidence) if not _is_of_size_one(s, evidence)]
     lost = [s for s in every if _is_lost(s)]
-    if lost and len(lost) > _OF_WEIGHTS * len(every):
-        yield _of_model(lost)
-    else:
-        alone = (s for s in lost if median(s.last_half) >= _NEARLY_ALL)
-        yield from (_found(s, UPDATES_LOST, f"of the weight of {s.module!r}") for s in alone)
+    mostly = [s for s in every if median(s.last_half) >= _MOSTLY]
+    of_model = mostly if len(mostly) >= _FEW else lost
+    if of_model and len(of_model) > _OF_WEIGHTS * len(every):
+        yield _of_model(of_model)
+        return
+    alone = (s for s in lost if median(s.last_half) >= _NEARLY_ALL)
+    yield from (_found(s, UPDATES_LOST, f"of the weight of {s.module!r}") for s in alone)
     gains = [s for s in _judged(evidence) if _is_of_size_one(s, evidence) and _is_lost(s)]
     if gains and not lost:
         yield _found(gains[0], GAINS_LOST, f"of the weights of {names_of(gains)}")
@@ -73,7 +78,7 @@ def _is_of_size_one(s: Watched, evidence: Evidence) -> bool:
 
 def _of_model(lost: list[Watched]) -> Finding:
     typical = sorted(lost, key=lambda s: median(s.last_half))[len(lost) // 2]
-    of = "of all weights" if len(lost) > 1 else f"of the weight of {typical.module!r}"
+    of = "of most weights" if len(lost) > 1 else f"of the weight of {typical.module!r}"
     by = f" ({names_of(lost)})" if len(lost) > 1 else ""
     kind = NO_UPDATES_LEFT if median(typical.last_half) >= _NEARLY_ALL else UPDATES_LOST
     return _found(typical, kind, f"{of}{by}", module="")
@@ -81,7 +86,7 @@ def _of_model(lost: list[Watched]) -> Finding:
 
 def _found(site: Watched, kind: Kind, of: str, **others: str) -> Finding:
     share = median(site.last_half)
-    i = int(np.argmax(site.values >= _MANY))
+    i = int(np.argmax(site.values >= min(_MANY, share)))
     text = (
         f"since step {site.steps[i]}, {_percent(share)} of the elements {of} stay exactly as they "
         "are at each step: their steps are too small for the format of parameters, which rounds "

@@ -55,10 +55,15 @@ _SUMS = (
     "Divide the loss of each of these forwards by their number, if each has a backward of its own: "
     "gradients add up. Else the learning rate is too large for this model: try a tenth of it"
 )
+_SETTLED = (
+    "Later steps are small: if the loss falls, nothing is wrong; a warm-up makes the first smaller"
+)
 _GROWN = 0.2
 """The share of its latest size, below which a weight that began at zero is next to it still."""
 _VERY, _BEGINNING = 0.5, 64
 """The step of one weight that is harmless in the beginning, and the steps that this lasts."""
+_LEARNT = 0.5
+"""Of a loss at first: below it large steps have done no harm."""
 LARGE_STEPS = Kind(
     "large_steps",
     "alert",
@@ -380,8 +385,9 @@ def _large(large: list[Watched], series: list[Watched], evidence: Evidence) -> F
     )
     module = common_block([*modules]) if is_own else ""
     others = {"advice": _SUMS} if _of_forwards(evidence) else {}
-    if len(large) == 1 and not more and _finds_its_size(first):
-        others["severity"] = "note"
+    is_one = len(large) == 1 and not more
+    if all(map(_finds_its_size, large)) and (is_one or _has_learnt(evidence)):
+        others = {"severity": "note", "advice": _SETTLED}
     return LARGE_STEPS.at(first, i, text, "near 0.001", module=module, **others)
 
 
@@ -392,6 +398,13 @@ def _finds_its_size(s: Watched) -> bool:
     """
     large = s.values >= _LARGE
     return bool(s.values[large].max() < _VERY and s.steps[large].max() < _BEGINNING)
+
+
+def _has_learnt(evidence: Evidence) -> bool:
+    """True if a loss is half of what it was at first, and all are below that."""
+    ends = [(s.values[0], median(s.values[-_STEPS:])) for s in evidence.losses]
+    shares = [last / first for first, last in ends if first > 0]
+    return bool(shares) and max(shares) < 1 and min(shares) < _LEARNT
 
 
 def _first_large(s: Watched) -> tuple[int, float]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import STEPS, since
@@ -25,17 +26,30 @@ REPEATED_INPUT = Kind(
     "Look at the loader: an iterator that is made anew at each step begins with the same batch, "
     "and a worker, a cache or a buffer may hand out the last one again",
 )
+_ONE_BATCH = (
+    "If it is not the whole data set, as of a small one: look for a batch that is taken before the "
+    "loop, and an iterator that is made anew at each step"
+)
 
 
 def repeated_inputs(evidence: Evidence) -> Iterator[Finding]:
     """A first module that is given numbers of one and the same size, to the last bit, to the end.
 
-    Of indices, the mean and the deviation. Not from the start, as of a training by the whole data
-    set at each step.
+    Of indices, the mean and the deviation. From the start it is a note, as the whole data set at
+    each step is a batch, too.
     """
-    for site, others in _given(evidence):
-        same = np.all([one.values == one.values[-1] for one in (site, *others)], axis=0)
-        i = since(same)
+    every = [*_given(evidence)]
+    if evidence.is_from_the_start and every and all(_is_one_batch(*one) for one in every):
+        site, _ = every[0]
+        text = (
+            f"what {site.module!r} is given has the same size to the last bit at all "
+            f"{len(site.steps)} steps that were read, from the first on: one batch"
+        )
+        others = {"severity": "note", "advice": _ONE_BATCH}
+        yield REPEATED_INPUT.at(site, 0, text, "another batch at each step", **others)
+        return
+    for site, others in every:
+        i = since(_is_as_last(site, others))
         is_long = len(site.steps) - i >= _FEW and site.steps[-1] - site.steps[i] >= STEPS
         if is_long and _differ(site.steps[:i], site.values[:i], _period(site.steps[i:])):
             text = (
@@ -45,6 +59,17 @@ def repeated_inputs(evidence: Evidence) -> Iterator[Finding]:
             )
             yield REPEATED_INPUT.at(site, i, text, "another batch at each step")
             return
+
+
+def _is_as_last(site: Watched, others: Sequence[Watched]) -> NDArray[np.bool_]:
+    """True for the numbers that are the last ones to the last bit."""
+    return np.all([one.values == one.values[-1] for one in (site, *others)], axis=0)
+
+
+def _is_one_batch(site: Watched, others: Sequence[Watched]) -> bool:
+    """True for numbers of a batch, which are no zeros, that are the same from the first on."""
+    is_something = len(site.steps) >= STEPS and bool(site.values[-1] or others)
+    return is_something and bool(_is_as_last(site, others).all())
 
 
 def _given(evidence: Evidence) -> Iterator[tuple[Watched, list[Watched]]]:

@@ -7,9 +7,10 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.findings import LossGraph
+from taiyi_fx.findings.facts.attributes import attributes_of
 from taiyi_fx.findings.facts.held_targets import HeldTargets
 from taiyi_fx.findings.facts.ignored import IgnoredClass
-from taiyi_fx.findings.rules.losses.sequences import held_targets, ignored_classes
+from taiyi_fx.findings.rules.losses.sequences import copied_targets, held_targets, ignored_classes
 from tests.findings.given import evidence, knowing
 
 
@@ -37,6 +38,23 @@ def found_in(is_causal, shift, logs_first=True, kind="copied_targets"):
         watched.monitor.log("loss", loss)
         watched.monitor.track(step)
     return [one for one in watched.monitor.findings if one.kind == kind]
+
+
+@pytest.mark.parametrize(
+    ("layers", "severity"),
+    [
+        ([nn.LSTM(8, 8)], "warning"),
+        ([nn.GRU(8, 8, bidirectional=True)], "note"),
+        ([nn.LSTM(8, 8), nn.LSTM(8, 8)], "note"),
+        ([nn.Linear(8, 8)], "note"),
+    ],
+    ids=["forwards", "both ways", "a decoder", "none"],
+)
+def test_a_recurrent_layer_that_copies_is_a_warning(layers, severity):
+    attributes = attributes_of(dict(nn.ModuleList(layers).named_modules()))
+    graphs = {"loss": LossGraph(copied="words")}
+    known = knowing(evidence({("", "loss"): 1.0}), attributes=attributes, loss_graphs=graphs)
+    assert [one.severity for one in copied_targets(known)] == [severity]
 
 
 @pytest.mark.parametrize(("is_causal", "severity"), [(True, "alert"), (False, "note")])

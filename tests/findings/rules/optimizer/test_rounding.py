@@ -19,7 +19,7 @@ def test_a_model_whose_steps_are_all_lost_is_named_as_a_whole():
     (one,) = found({(f"layer{i}", LOST): 0.995 for i in range(4)})
     assert (one.kind, one.severity, one.module) == ("updates_lost", "alert", "")
     assert one.value == pytest.approx(0.995)
-    assert "since step 0, 99.5 % of the elements of all weights ('layer0', 'layer1'" in one.text
+    assert "since step 0, 99.5 % of the elements of most weights ('layer0', 'layer1'" in one.text
     assert "rounds stochastically" in one.advice
 
 
@@ -28,6 +28,14 @@ def test_fewer_are_a_warning_and_a_module_alone_is_named():
     (one,) = found({**others, ("head", LOST): 0.98})
     assert (one.severity, one.module) == ("warning", "head")
     assert "98 % of the elements of the weight of 'head'" in one.text
+
+
+def test_a_model_that_loses_most_of_most_steps_is_a_warning():
+    shares = {f"layer{i}": share for i, share in enumerate((0.7, 0.85, 0.88, 0.9))}
+    (one,) = found({(name, LOST): share for name, share in shares.items()})
+    assert (one.severity, one.module) == ("warning", "")
+    assert "88 % of the elements of most weights ('layer1', 'layer2' and 'layer3')" in one.text
+    assert found({(f"layer{i}", LOST): share for i, share in enumerate((0.7, 0.6, 0.9))}) == []
 
 
 def test_a_single_one_at_the_edge_is_usual():

@@ -104,6 +104,21 @@ def test_large_steps_of_one_in_the_beginning_alone_are_a_note(size, last, severi
     assert " more of " not in found.text
 
 
+@pytest.mark.parametrize(
+    ("loss", "other", "severity"), [(0.3, 0.9, "note"), (0.6, 0.9, "alert"), (0.3, 1.1, "alert")]
+)
+def test_those_of_several_are_a_note_where_losses_come_down_all_the_same(loss, other, severity):
+    values = np.where(np.arange(100) <= 6, 0.3, 0.01)
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): np.full(100, 1e-3) for i in range(4)}
+    for name in ("h.1", "h.2"):
+        numbers |= {(name, "UpdateRatio.weight"): values, (name, "WeightNorm"): np.ones(100)}
+    for name, last in (("loss", loss), ("loss of boxes", other)):
+        numbers["", name] = np.linspace(1, last, 100)
+    (found,) = step_sizes(evidence(numbers))
+    assert found.severity == severity
+    assert ("nothing is wrong" in found.advice) == (severity == "note")
+
+
 def test_weights_that_all_begin_tiny_are_measured_by_what_they_come_to():
     """As the tables of word2vec, by Adam at its usual rate."""
     rms = np.linspace(0.003, 0.02, 12)

@@ -38,16 +38,29 @@ def test_indices_are_known_by_their_mean_and_deviation():
     "values",
     [
         DRAWN,
-        np.ones(40),
         same_from(38),
         np.resize(DRAWN[:4], 40),
         1 - 1e-9 * np.arange(40),
         same_from(25, 0.5**0.5 + 1e-7 * DRAWN),
     ],
-    ids=["drawn", "the whole data set", "twice", "in order", "nearly", "but for rounding"],
+    ids=["drawn", "twice", "in order", "nearly", "but for rounding"],
 )
 def test_others_are_none(values):
     assert found_for(values) == []
+
+
+def test_one_batch_from_the_start_is_a_note_as_a_small_data_set_is_one():
+    (found,) = found_for(np.ones(40))
+    assert (found.severity, found.module, found.step) == ("note", "0", 0)
+    assert "at all 40 steps that were read, from the first on" in found.text
+    assert found_for(np.ones(7)) == found_for(np.zeros(40)) == []
+    assert found_for(np.ones(40), range(100, 140)) == []
+
+
+def test_places_that_are_the_same_at_each_step_are_no_batch():
+    numbers = {("places", "InputMean"): 15.5, ("places", "InputStd"): 9.2}
+    numbers |= {("words", "InputMean"): DRAWN, ("words", "InputStd"): DRAWN}
+    assert [*repeated_inputs(evidence(numbers))] == []
 
 
 def test_each_twentieth_step_may_come_to_the_same_batch():
