@@ -15,7 +15,7 @@ def padding_rate(found: PaddingValue) -> Tensor:
     """Mean share of padding in the samples of a batch that have any; 0 where none has.
 
     Padding is the index ``index``, 0 if nothing else is said, and samples lie on the first axis.
-    The keys that an attention may see are the others: a mask that is turned round allows as many
+    The keys that an attention may see are the others: a mask that is inverted allows as many
     of them as this, which is `AttentionAllowed`.
 
     Formula: mean over samples with padding of (indices that are padding) / (all indices)

@@ -154,7 +154,7 @@ def test_cosines_in_the_place_of_logits_are_a_finding_with_the_least_that_they_c
         model.monitor.track(step)
     (found,) = model.monitor.findings
     assert found.kind == "squashed_loss"
-    assert "of 4 classes it costs 0.341 at least, and a guess 1.39" in found.text
+    assert "it cannot fall below 0.341, where a guess among 4 classes costs 1.39" in found.text
     assert "scale" in found.advice
 
 

@@ -203,7 +203,7 @@ def _of_future(evidence: Evidence) -> Iterator[Finding]:
         if _is_of_future(one):
             text = (
                 f"the queries of {one.module!r} see keys that are later than they are, and no "
-                "others: its causal mask is turned round"
+                "others: its causal mask is inverted"
             )
             yield TURNED_MASK.at(one, 0, text, "0, as of causal attention")
 
@@ -219,8 +219,8 @@ def _of_padding_alone(evidence: Evidence) -> Iterator[Finding]:
         same = next((s for s in padding if _is_same(one, s, least=STEPS)), None)
         if same is not None:
             text = (
-                f"the queries of {one.module!r} may see as many keys as are padding among the "
-                f"indices of {same.module!r}, in each batch: its mask of padding is turned round"
+                f"{one.module!r} sees padding alone: its queries may see as many keys as are "
+                f"padding among the indices of {same.module!r}, in each batch: its mask is inverted"
             )
             value, expected = float(one.values[0]), "all keys but padding"
             yield TURNED_MASK.at(one, 0, text, expected, value=value)
@@ -244,7 +244,7 @@ def _of_padding(evidence: Evidence) -> Iterator[Finding]:
             many, few = (few, like_first) if len(like_first) < len(few) else (like_first, few)
             text = (
                 f"{names_of(few)} may see the share of keys that {names_of(many)} may not, in each "
-                "batch: the mask of one of the two is turned round"
+                "batch: the mask of one of the two is inverted"
             )
             yield TURNED_MASK.at(few[0], 0, text, "the same share", severity="warning")
             return

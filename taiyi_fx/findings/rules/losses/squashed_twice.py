@@ -66,7 +66,10 @@ def squashed_twice(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _of_logarithms(loss: Watched, given: Squashed, _: Evidence) -> Finding:
-    text = f"{loss.quantity!r} takes logarithms of probabilities, and is given others"
+    text = (
+        f"{loss.quantity!r} takes logarithms of probabilities, and is given numbers that are none: "
+        "log_softmax is missing"
+    )
     advice = _LOG if given.how == "divergence" else UNSQUASHED.advice
     return UNSQUASHED.at(loss, 0, text, "what log_softmax returns", module="", advice=advice)
 
@@ -93,7 +96,8 @@ def _of_cosines(loss: Watched, given: Squashed, evidence: Evidence) -> Finding:
     times = f" times {factor:.3g}" if factor != 1 else ""
     text = (
         f"{loss.quantity!r} takes logits, and is given cosines{times}, between {-factor:.3g} and "
-        f"{factor:.3g}: of {classes} classes it costs {least:.3g} at least, and a guess {guess:.3g}"
+        f"{factor:.3g}: it cannot fall below {least:.3g}, where a guess among {classes} classes "
+        f"costs {guess:.3g}"
     )
     advice = _DIVIDE if factor < 1 else _SCALE
     return SQUASHED.at(loss, 0, text, "logits", module="", advice=advice)

@@ -39,8 +39,8 @@ def ended_rates(evidence: Evidence) -> Iterator[Finding]:
         if end - since >= _SHARE * (end - begin):
             text = (
                 f"{one.quantity} falls from {largest:.3g} to {one.values[first]:.3g} by step "
-                f"{since}, and is {one.values[-1]:.3g} still at step {end}: since then hardly "
-                "anything is learnt"
+                f"{since}, and is {one.values[-1]:.3g} at step {end}: since then hardly anything "
+                "is learnt"
             )
             yield ENDED_RATE.at(one, first, text, f"above {_NOTHING * largest:.3g}")
             return
