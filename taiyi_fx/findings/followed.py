@@ -207,7 +207,8 @@ _OF_SETTINGS = (
 _OF_RATE = (
     "large_steps divergence loss_spike weight_jump drift growth wild_output "
     "share_of_trouble zero_output zero_gradient saturated rank_collapse attention_collapse "
-    "attention_logit_growth wild_parameter gradient_jump outlier no_update".split()
+    "attention_logit_growth wild_parameter gradient_jump outlier no_update "
+    "exploding_gradient".split()
 )
 _OF_HOOK = (  # of values, which make gradients
     "gradient_jump outlier wild_output growth share_of_trouble zero_gradient saturated".split()
@@ -240,7 +241,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
         "large_decay",
         {"drift": _is_of_all_or_it, "vanishing_gradient": _is_of_all, "small_steps": _is_of_all},
     ),
-    ("late_clipping", dict.fromkeys((*_OF_RATE, "exploding_gradient"), _is_at_any_time)),
+    ("late_clipping", dict.fromkeys((*_OF_RATE, "faded_output"), _is_at_any_time)),
     ("odd_setting", dict.fromkeys(("small_steps", "odd_steps"), _is_of_all)),
     ("odd_setting", dict.fromkeys(_OF_SETTINGS, _is_of_all_or_it_from_then)),
     (

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 _CLIPS = frozenset("clip_grad_norm_ clip_grad_value_ clip_grad_norm clip_grad_value".split())
-_BACKWARDS = frozenset({"backward", "manual_backward"})
+_BACKWARDS = re.compile("backward|.+_step$|^train_|optimi[sz]e")
+"""The names of functions that call backward, or may do so."""
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _OWN = (*_FUNCTIONS, ast.ClassDef, ast.Lambda)
@@ -24,13 +26,15 @@ def clips_behind_steps(tree: ast.Module) -> Iterator[ast.Call]:
     In the order of a loop that has all of them, or else of a function, whichever branch it takes.
     """
     scopes = [node for node in ast.walk(tree) if isinstance(node, (*_LOOPS, *_FUNCTIONS))]
+    functions = (node for node in scopes if isinstance(node, _FUNCTIONS))
+    helpers = {f.name for f in functions if "backward" in map(_part, _calls(f))}
     seen = set[int]()
     for scope in reversed(scopes):  # the inner ones first
-        parts = {id(call): part for call in _calls(scope) if (part := _part(call))}
+        parts = {id(call): part for call in _calls(scope) if (part := _part(call, helpers))}
         if {*parts.values()} < {"backward", "clip", "step"}:
             continue
-        at_first = _Order(scope.body, frozenset()).last
-        found = _Order(scope.body, at_first).behind_steps
+        at_first = _Order(scope.body, frozenset(), helpers).last
+        found = _Order(scope.body, at_first, helpers).behind_steps
         yield from (call for call in found if id(call) not in seen)
         seen |= parts.keys()
 
@@ -41,14 +45,16 @@ class _Order:
     Args:
         body: The statements.
         last: What may have come last before them.
+        helpers: The names of functions that call backward themselves.
 
     Attributes:
         last: What may have come last at their end.
         behind_steps: The calls that clip where nothing but a step can have come last.
     """
 
-    def __init__(self, body: Sequence[ast.AST], last: _Last) -> None:
+    def __init__(self, body: Sequence[ast.AST], last: _Last, helpers: Collection[str]) -> None:
         self.last: _Last = last
+        self._helpers = helpers
         self.behind_steps: list[ast.Call] = []
         for node in body:
             blocks = [block for name in _BLOCKS if (block := getattr(node, name, []))]
@@ -58,7 +64,7 @@ class _Order:
                 self._go_through(node, blocks)
 
     def _meet(self, call: ast.Call) -> None:
-        part = _part(call)
+        part = _part(call, self._helpers)
         if part == "clip":
             self.behind_steps += [call] if self.last == {"step"} else []
         elif part is not None:
@@ -76,13 +82,13 @@ class _Order:
         for block in blocks:
             first = before if isinstance(node, (ast.If, ast.Match)) else before | ends
             if isinstance(node, _LOOPS):
-                first |= _Order(block, first).last
+                first |= _Order(block, first, self._helpers).last
             self._enter(block, first)
             ends |= self.last
         self.last = ends
 
     def _enter(self, block: Sequence[ast.AST], last: _Last) -> None:
-        within = _Order(block, last)
+        within = _Order(block, last, self._helpers)
         self.behind_steps += within.behind_steps
         self.last = within.last
 
@@ -103,13 +109,18 @@ def _calls(scope: ast.AST) -> Sequence[ast.Call]:
     return sorted(found, key=lambda call: (call.lineno, call.col_offset))
 
 
-def _part(call: ast.Call) -> _Part | None:
-    """The part of a training's step that a call is; None of another."""
+def _part(call: ast.Call, helpers: Collection[str] = ()) -> _Part | None:
+    """The part of a training's step that a call is; None of another.
+
+    Args:
+        call: The call.
+        helpers: The names of functions that call backward themselves.
+    """
     of = call.func
     name = of.attr if isinstance(of, ast.Attribute) else getattr(of, "id", "")
     if name in _CLIPS:
         return "clip"
-    if name in _BACKWARDS:
+    if _BACKWARDS.search(name) or name in helpers:
         return "backward"
     if name != "step" or not isinstance(of, ast.Attribute):
         return None

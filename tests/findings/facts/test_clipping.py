@@ -68,6 +68,24 @@ def test_a_clip_behind_the_step_is_found(i, line):
 
 SOUND = [
     """
+    def teach(model):
+        loss_of(model).backward()
+
+    for x in loader:
+        loss.backward()
+        opt_d.step()
+        teach(generator)
+        CLIP
+        opt_g.step()
+    """,
+    """
+    for x in loader:
+        loss.backward()
+        opt_d.step()
+        self.generator_step(x)
+        CLIP
+    """,
+    """
     for x in loader:
         loss.backward()
         CLIP
