@@ -35,6 +35,11 @@ or in a long warm-up. Where labels are wrong they move by 0.05 to 0.1 in 150 ste
 _DATA = "Inputs and targets may not belong together"
 _GAMES = "the loss of a policy or a game need not fall"
 PLATEAU = Kind("plateau", "note", f"{_DATA}; {_GAMES}")  # a hard problem looks the same
+_NOISE = (
+    "targets whose mean is 0 and whose deviation is 1 may be noise: it has to be that which was "
+    "added to what the model is given, and no other draw"
+)
+_UNIT = 0.05
 _SMALL_RATE = "the learning rate may be far too small"
 _LARGE_RATE = "the learning rate may be too large"
 _MISSING = "parameters may be missing from the optimizer"
@@ -98,7 +103,8 @@ def plateau(evidence: Evidence) -> Iterator[Finding]:
         severity = "warning" if is_flat and not moved < _BEGUN else "note"
         others = {"module": "", "value": last, "severity": severity}
         is_known = is_at_guess and severity == "warning"
-        others["advice"] = "".join([_DATA, *_reasons(evidence), f"; {_GAMES}" * (not is_known)])
+        ends = [_NOISE] * (is_known and _is_as_noise(loss, evidence)) + [_GAMES] * (not is_known)
+        others["advice"] = "; ".join(["".join([_DATA, *_reasons(evidence)]), *ends])
         yield PLATEAU.at(loss, 0, text, f"below {start:.3g}", **others)
 
 
@@ -114,6 +120,15 @@ def _level_of(loss: Watched, evidence: Evidence) -> _Level:
     unsure = 2 * np.sqrt(2 / max(cases, 1))  # twice the deviation of a variance of so many
     words = f"the mean of the targets, as the same answer for every sample, costs {cost:.3g}"
     return _Level(cost, cost * (_BELOW - unsure), cost * (_ABOVE + unsure), words)
+
+
+def _is_as_noise(loss: Watched, evidence: Evidence) -> bool:
+    """True for targets of which each batch has the mean and the deviation of normal noise."""
+    known = evidence.of_loss(loss).regressions
+    unsure = median([_UNIT + 2 / np.sqrt(one.cases) for one in known])
+    return bool(known) and all(
+        abs(one.target - 1) <= unsure and one.target_mean <= unsure for one in known
+    )
 
 
 def _alike(loss: Watched, evidence: Evidence) -> str:

@@ -164,6 +164,16 @@ def test_an_error_that_comes_to_that_of_the_mean_of_the_targets_is_a_plateau(sta
 
 
 @pytest.mark.parametrize(
+    ("deviation", "mean", "is_told"), [(1.02, 0.01, True), (1.4, 0.01, False), (1.0, 0.5, False)]
+)
+def test_targets_that_look_like_noise_are_to_be_that_of_the_input(deviation, mean, is_told):
+    known = {"loss": [Regression(2560, 1.02, deviation, mean, 0.1)] * 4}
+    values = 1 + 0.05 * RANDOM
+    (found,) = plateau(knowing(evidence({("", "loss"): values}), regressions=known))
+    assert ("no other draw" in found.advice) == is_told
+
+
+@pytest.mark.parametrize(
     ("name", "is_told"),
     [
         ("train/loss", True),
