@@ -24,7 +24,7 @@ _LIBRARIES = ("site-packages", "dist-packages")
 
 def files_of_loop() -> list[str]:
     """The script, and the files of the functions that run now, but for those of libraries."""
-    found = dict.fromkeys([getattr(sys.modules.get("__main__"), "__file__", None) or ""])
+    found = dict.fromkeys([str(getattr(sys.modules.get("__main__"), "__file__", None) or "")])
     frame = sys._getframe()
     while frame is not None:
         found[frame.f_code.co_filename] = None

@@ -67,14 +67,12 @@ def large_decays(evidence: Evidence) -> Iterator[Finding]:
 def _outweighing(evidence: Evidence) -> Iterator[Finding]:
     """Decay that Adam's rule takes for the most of each gradient, by which the weights fade."""
     times: dict[str, float] = {}
-    for module, size in evidence.weights.items():
-        gradient, decay = (
-            evidence.weight_gradients.get(module),
-            evidence.optimizer.decays.get(module),
-        )
-        if gradient is None or not decay or module not in _within_gradients(evidence):
+    for module in _within_gradients(evidence):
+        decay = evidence.optimizer.decays.get(module, 0.0)
+        known = [of[module] for of in (evidence.weights, evidence.weight_gradients) if module in of]
+        if len(known) < 2 or decay <= 0:
             continue
-        norm, slope = at_common_steps([size, gradient])
+        norm, slope = at_common_steps(known)
         if len(norm.values) and norm.values[-1] < _KEPT * norm.values[0]:
             ratios = decay * norm.values / np.maximum(slope.values, np.finfo(float).tiny)
             times[module] = median(ratios)
@@ -91,10 +89,11 @@ def _outweighing(evidence: Evidence) -> Iterator[Finding]:
         yield LARGE_DECAY.at(site, 0, text, "a small part of the gradient", **others)
 
 
-def _within_gradients(evidence: Evidence) -> frozenset[str]:
+def _within_gradients(evidence: Evidence) -> list[str]:
     """The modules whose decay Adam adds to the gradient, and not to the weights, as AdamW does."""
-    of_adam = (group for group in evidence.optimizer.group_settings if group.rule == "adam")
-    return frozenset(m for g in of_adam for m in g.modules if m not in evidence.optimizer.shrinkage)
+    known = (group for group in evidence.optimizer.group_settings if group.rule == "adam")
+    every = dict.fromkeys(module for group in known for module in group.modules)
+    return [module for module in every if module not in evidence.optimizer.shrinkage]
 
 
 def _finding(site: Watched, module: str, subject: str, share: float, evidence: Evidence) -> Finding:

@@ -88,15 +88,12 @@ def _collapsed_code(evidence: Evidence) -> Finding | None:
         i, last = since(one.values <= _NOTHING), int(one.steps[-1])
         text = (
             f"what {names_of([*others, one])} return{'s' * (not others)} comes to "
-            f"{one.values[-1]:.2g}, and "
-            f"{one.module!r} is taken for the logarithm of a variance: what is drawn by it is the "
-            f"same noise for all samples{_divergence(evidence)}"
+            f"{one.values[-1]:.2g}, and {one.module!r} is taken for the logarithm of a variance: "
+            f"what is drawn by it is the same noise for all samples{_divergence(evidence)}"
         )
         is_long = last - one.steps[i] >= max(_LONG, (last - one.steps[0]) / 2)
-        severity = "warning" if is_long else "note"
-        return FADED_OUTPUT.at(
-            one, i, text, f"more than {_NOTHING}", severity=severity, advice=_PRIOR
-        )
+        how = {"severity": "warning" if is_long else "note", "advice": _PRIOR}
+        return FADED_OUTPUT.at(one, i, text, f"more than {_NOTHING}", **how)
     return None
 
 
