@@ -36,7 +36,7 @@ _HOMES = frozenset({"F", "torch", "functional"})
 """Names by which ``torch.nn.functional`` and torch are called."""
 
 
-Kind = Literal["thrown", "dropout", "places", "nothing", "torn", "penalty", "clip"]
+Kind = Literal["thrown", "dropout", "places", "nothing", "torn", "penalty", "clip", "seed"]
 
 
 class Slip(NamedTuple):
@@ -51,7 +51,8 @@ class Slip(NamedTuple):
             ``"nothing"`` where a tensor of zeros is added that is no parameter and no buffer;
             ``"torn"`` for a view of a tensor by its own sizes in another order; ``"penalty"`` for a
             derivative without a graph that a term of the loss is made of; ``"clip"`` where
-            gradients are clipped behind the optimizer's step.
+            gradients are clipped behind the optimizer's step; ``"seed"`` where random numbers are
+            begun anew in each step.
     """
 
     code: str

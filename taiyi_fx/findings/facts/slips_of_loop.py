@@ -1,5 +1,5 @@
 """Slips in the code that trains: parameters that stay as they are, penalties without a gradient,
-gradients that are clipped too late.
+gradients that are clipped too late, random numbers that are begun anew.
 
 It is read, and none of it is run.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from taiyi_fx.findings.facts.clipping import clips_behind_steps
 from taiyi_fx.findings.facts.derivatives import terms_without_gradient
+from taiyi_fx.findings.facts.reseeding import seeds_in_loops
 from taiyi_fx.findings.facts.slips import Kind, Slip, is_returning, shortened
 
 _OWN = (os.path.join(Path(__file__).parents[2], ""), sysconfig.get_path("stdlib"))
@@ -56,6 +57,7 @@ def _of_file(path: str) -> Iterator[Slip]:
         "thrown": filter(_leaves_a_tensor_as_it_is, statements),
         "penalty": terms_without_gradient(tree),
         "clip": clips_behind_steps(tree),
+        "seed": seeds_in_loops(tree),
     }
     for kind, every in found.items():
         yield from (Slip(shortened(one), f"{file}:{one.lineno}", kind) for one in every)

@@ -51,7 +51,13 @@ LATE_CLIPPING = Kind(
     "warning",
     "Clip between backward and the optimizer's step",
 )
+RESEEDED = Kind(
+    "reseeded",
+    "warning",
+    "Seed once, before the loop: in it each step draws the same noise, dropout and samples",
+)
 _SEEN = {
+    "seed": "begins the random numbers anew in each step of the training",
     "clip": (
         "comes when the optimizer's step is over, and before the next backward: it clips nothing "
         "that a step is taken by"
@@ -74,6 +80,7 @@ def slips(evidence: Evidence) -> Iterator[Finding]:
     kinds = {
         "penalty": CONSTANT_PENALTY,
         "clip": LATE_CLIPPING,
+        "seed": RESEEDED,
         "nothing": ADDS_NOTHING,
         "thrown": DROPPED_RESULT,
         "dropout": ALWAYS_DROPPING,
