@@ -39,18 +39,23 @@ def slips_of_loop(files: Iterable[str]) -> tuple[Slip, ...]:
     Args:
         files: Their paths, as `files_of_loop` has them.
     """
-    return tuple(slip for path in files for slip in _of_file(path))
+    return tuple(slip for path in files for slip in _read(path))
 
 
 def _is_of_library(path: str) -> bool:
     return any(home in path for home in _LIBRARIES)
 
 
-def _of_file(path: str) -> Iterator[Slip]:
+def _read(path: str) -> list[Slip]:
+    """The slips in a file; none in what is no code of Python, or nested beyond what can be read."""
     try:
-        tree = ast.parse("".join(linecache.getlines(path)))
-    except (SyntaxError, ValueError):
-        return
+        return [*_of_file(path)]
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+
+
+def _of_file(path: str) -> Iterator[Slip]:
+    tree = ast.parse("".join(linecache.getlines(path)))
     file = path.replace("\\", "/").rpartition("/")[2]
     statements = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
     found: dict[Kind, Iterable[ast.expr]] = {

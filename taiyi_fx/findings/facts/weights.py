@@ -63,15 +63,16 @@ def odd_weights(uses: Uses) -> OddWeights | None:
     targets, weights = saved_by(ends[0], "target"), saved_by(ends[0], name)
     if targets is None or weights is None or targets.numel() < _CASES:
         return None
-    own = np.asarray(weights.double().flatten().tolist())
-    if not (own > 0).all():
+    own = np.asarray(weights.flatten().tolist(), np.float64)
+    is_of_last_axis = len(own) == 1 or (weights.ndim == 1 and targets.shape[-1] == len(own))
+    if not (own > 0).all() or (is_of_two and not is_of_last_axis):
         return None
     return _of_two(targets, own) if is_of_two else _of_classes(targets, own)
 
 
 def _of_two(targets: Any, weights: NDArray[np.float64]) -> OddWeights | None:
     """A positive weight that is the odds themselves, where it should be one over them."""
-    rows = targets.double().reshape(-1, len(weights))
+    rows = targets.float().reshape(-1, len(weights))
     shares = np.asarray(((rows.sum(0) + 0.5) / (len(rows) + 1)).tolist())  # of none, too
     of_odds = weights * (1 - shares) / shares
     is_odd = (shares < _RARE) & (of_odds > 1 / _TIMES) & (of_odds < _TIMES)

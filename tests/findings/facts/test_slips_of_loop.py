@@ -56,6 +56,14 @@ def test_the_file_of_a_function_that_looks_is_read_unless_it_is_a_librarys(tmp_p
     assert of_loop(tmp_path / "site-packages" / "theirs" / "loops.py") == []
 
 
+def test_code_that_is_nested_too_deep_is_left_out(tmp_path):
+    clips = "for x in y:\n  loss.backward()\n  opt.step()\n  clip_grad_norm_(p, 1)\n"
+    deep, plain = tmp_path / "deep.py", tmp_path / "plain.py"
+    deep.write_text(f"loss = {' + '.join(['x'] * 3000)}\nloss.backward()\n{clips}")
+    plain.write_text(clips)
+    assert [slip.place for slip in slips_of_loop([str(deep), str(plain)])] == ["plain.py:4"]
+
+
 def test_gradients_that_are_clipped_behind_the_step_are_found(tmp_path):
     path = tmp_path / "loop.py"
     path.write_text("for x in y:\n  loss.backward()\n  opt.step()\n  clip_grad_norm_(p, 1)\n")

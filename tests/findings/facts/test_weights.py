@@ -43,8 +43,9 @@ def test_a_positive_weight_that_is_the_odds_of_a_rare_yes_is_found():
         of_two(torch.tensor(1.0), 1 - RARE),
         of_two(torch.tensor(0.05), RARE[:20]),
         of_two(torch.tensor([19.0, 19.0, 0.05]), RARE[:, None].expand(-1, 3).contiguous()),
+        of_two(torch.full((2, 1, 1), 0.05), RARE.view(2, 2, 10, 10)),
     ],
-    ids=["none", "one", "its inverse", "usual", "few", "one of three"],
+    ids=["none", "one", "its inverse", "usual", "few", "one of three", "of channels"],
 )
 def test_other_positive_weights_are_none(found):
     assert found is None
