@@ -14,7 +14,12 @@ _PLACE = 4
 """The place of ``create_graph`` among the arguments of ``torch.autograd.grad``."""
 _SETTINGS = frozenset("args cfg config conf opt opts options hparams hp params flags self".split())
 """Names of what holds settings."""
-_CUTS = frozenset({"detach", "item"})
+_HOMES = frozenset("torch F torch.nn.functional torch.linalg".split())
+_REDUCING = frozenset(
+    "view reshape flatten squeeze unsqueeze size norm mean sum pow square sqrt abs clamp clip "
+    "max min relu to float double contiguous t".split()
+)
+"""Methods that make something of their tensor, whatever else they are told."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _Derived: TypeAlias = dict[str, ast.Call]
@@ -65,9 +70,8 @@ class _Code:
             terms = _terms_of_loss(node, minimized)
             known = [self._source(term, derived) for term in terms]
             has_others = None in known or isinstance(node, ast.AugAssign)
-            for term, call in zip(terms, known, strict=True):
-                if has_others and call is not None and self._is_weighed_alone(term, derived):
-                    yield call
+            if has_others:
+                yield from (call for call in known if call is not None)
             self._follow(node, derived)
 
     def _returned(self, function: _Function) -> ast.Call | None:
@@ -92,19 +96,55 @@ class _Code:
                 derived[name] = found
 
     def _source(self, value: ast.expr, derived: _Derived) -> ast.Call | None:
-        """The call that what an expression computes comes from; None if it is cut off from it."""
-        every = [*ast.walk(value)]
-        if any(isinstance(x, ast.Attribute) and x.attr in _CUTS for x in every):
-            return None
-        for x in every:
-            if isinstance(x, ast.Name) and x.id in derived:
-                return derived[x.id]
-            if isinstance(x, ast.Call):
-                if self._is_derivative(x):
-                    return x
-                if (name := _called(x)) in self._returning:
-                    return self._returning[name]
+        """The call whose result an expression is made of alone, with numbers and settings.
+
+        None of what anything else goes into, as of samples that are moved along a gradient, and of
+        what is a number on purpose.
+        """
+        if isinstance(value, ast.Name):
+            return derived.get(value.id)
+        if isinstance(value, ast.Call):
+            return self._source_of_call(value, derived)
+        if isinstance(value, (ast.GeneratorExp, ast.ListComp)):
+            return self._source_of_each(value, derived)
+        if isinstance(value, (ast.Subscript, ast.Attribute)):
+            return self._source(value.value, derived)
+        if isinstance(value, ast.UnaryOp):
+            return self._source(value.operand, derived)
+        if isinstance(value, ast.BinOp):
+            return self._source_of_all((value.left, value.right), derived)
         return None
+
+    def _source_of_call(self, call: ast.Call, derived: _Derived) -> ast.Call | None:
+        if self._is_derivative(call):
+            return call
+        if (name := _called(call)) in self._returning:
+            return self._returning[name]
+        of = call.func
+        if isinstance(of, ast.Attribute) and ast.unparse(of.value) not in _HOMES:
+            return None if of.attr not in _REDUCING else self._source(of.value, derived)
+        is_known = isinstance(of, ast.Attribute) or name == "sum"
+        return self._source_of_all(call.args, derived) if is_known else None
+
+    def _source_of_each(
+        self, value: ast.GeneratorExp | ast.ListComp, derived: _Derived
+    ) -> ast.Call | None:
+        """That of what is made of each of several derivatives."""
+        inner = dict(derived)
+        for one in value.generators:
+            found = self._source(one.iter, inner)
+            if found is None or not isinstance(one.target, ast.Name):
+                return None
+            inner[one.target.id] = found
+        return self._source(value.elt, inner)
+
+    def _source_of_all(self, parts: Sequence[ast.expr], derived: _Derived) -> ast.Call | None:
+        """That of several parts, each of which is made of a derivative, or a number."""
+        known = [self._source(part, derived) for part in parts]
+        others = (part for part, call in zip(parts, known, strict=True) if call is None)
+        if not all(map(self._is_number, others)):
+            return None
+        return next((call for call in known if call is not None), None)
 
     def _is_derivative(self, call: ast.Call) -> bool:
         """True for ``torch.autograd.grad`` that is not told to keep a graph."""
@@ -116,21 +156,12 @@ class _Code:
         is_grad = name in self._grads or name.endswith("autograd.grad")
         return is_grad and is_plain and not is_kept
 
-    def _is_weighed_alone(self, term: ast.expr, derived: _Derived) -> bool:
-        """True for a derivative times numbers and settings; not for its product with a loss."""
-        if not (isinstance(term, ast.BinOp) and isinstance(term.op, (ast.Mult, ast.Div))):
-            return True
-        return all(
-            self._is_number(side)
-            if self._source(side, derived) is None
-            else self._is_weighed_alone(side, derived)
-            for side in (term.left, term.right)
-        )
-
     def _is_number(self, value: ast.expr) -> bool:
         """True for a number, a setting, and a name that is a number wherever it is set."""
         if isinstance(value, ast.BinOp):
             return self._is_number(value.left) and self._is_number(value.right)
+        if isinstance(value, ast.UnaryOp):
+            return self._is_number(value.operand)
         if isinstance(value, ast.Attribute):
             return isinstance(value.value, ast.Name) and value.value.id in _SETTINGS
         if isinstance(value, ast.Name):

@@ -55,6 +55,8 @@ def code(
         {"backward": "scaler.scale(loss).backward()"},
         {"backward": "accelerator.backward(loss)"},
         {"plus": "", "backward": "(loss + LAMBDA * penalty(critic, x)).backward()"},
+        {"returned": "sum(d.pow(2).sum() for d in g) / -2"},
+        {"returned": "torch.relu(torch.linalg.norm(g.view(x.size(0), -1), None, 1) - 1).mean()"},
     ],
     ids=lambda of: ", ".join(of.values()) or "usual",
 )
@@ -91,6 +93,41 @@ def test_the_function_may_have_a_name_of_its_own():
     assert lines("from torch.autograd import grad\n" + here) == [2]
     assert lines("from torch.autograd import grad as slope\n" + here) == []
     assert lines("from torch import autograd\n" + here.replace("grad(", "autograd.grad(")) == [2]
+
+
+MOVED = """
+for x, y in loader:
+    clean = f(model(x), y)
+    g = torch.autograd.grad(clean, x)[0]
+    moved = x + 0.03 * g.sign()
+    loss = f(model(x), y) + f(model({given}), y)
+    loss.backward()
+"""
+INNER = """
+def adapted(weights, x, y):
+    g = torch.autograd.grad(loss_of(weights, x, y), weights)
+    return [w - 0.1 * d for w, d in zip(weights, g)]
+
+for task in tasks:
+    fast = adapted(weights, *task)
+    loss += loss_of(fast, *task)
+loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    "here",
+    [
+        MOVED.format(given="moved"),
+        MOVED.format(given="x + 0.03 * g.sign()"),
+        MOVED.format(given="(x + g.sign()).clamp(0, 1)"),
+        INNER,
+    ],
+    ids=["named", "as it is", "cut off", "weights"],
+)
+def test_what_is_moved_along_a_derivative_is_no_penalty(here):
+    """As samples of an adversarial training are, and weights of one that learns to learn."""
+    assert lines(here) == []
 
 
 def test_a_derivative_alone_is_none():
