@@ -119,7 +119,7 @@ def _part(call: ast.Call, helpers: Collection[str] = ()) -> _Part | None:
     of = call.func
     name = of.attr if isinstance(of, ast.Attribute) else getattr(of, "id", "")
     if name in _CLIPS:
-        return "clip"
+        return None if "inf" in ast.unparse(call) else "clip"  # which reads the norm alone
     if _BACKWARDS.search(name) or name in helpers:
         return "backward"
     if name != "step" or not isinstance(of, ast.Attribute):

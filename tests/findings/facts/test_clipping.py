@@ -68,6 +68,12 @@ def test_a_clip_behind_the_step_is_found(i, line):
 
 SOUND = [
     """
+    for x in loader:
+        loss.backward()
+        optimizer.step()
+        norm = clip_grad_norm_(model.parameters(), float("inf"))
+    """,
+    """
     def teach(model):
         loss_of(model).backward()
 

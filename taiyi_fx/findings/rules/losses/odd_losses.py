@@ -109,7 +109,9 @@ def _of_loss(loss: Watched, logits: Logits, bounds: _Bounds, evidence: Evidence)
         return _finding(loss, text, bounds, _TERMS)
     if logits.is_whole and logits.is_output and logits.cases >= _MANY:
         times = first * logits.cases
-        if bounds.least / _NEAR <= times <= bounds.most * _NEAR and first < bounds.least / _NEAR:
+        # One of several forwards of a step may be divided by their number.
+        is_of_step = first * max(evidence.forwards_per_step, 1) >= bounds.least / _NEAR
+        if bounds.least / _NEAR <= times <= bounds.most * _NEAR and not is_of_step:
             text = f"{shown}, where {costs}: it is divided by the {logits.cases} cases twice"
             return _finding(loss, text, bounds, _TWICE)
     if first > _OUTWEIGHED * bounds.most:

@@ -1,5 +1,7 @@
 """Losses of a size that their logits do not explain."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,14 +16,17 @@ USUAL = 1 / CASES / CLASSES**0.5
 """The gradient's size at the start of a mean."""
 
 
-def found_for(loss, rms=0.1, gradient=USUAL, steps=None, calls=(), parts=None, **of_logits):
+def found_for(
+    loss, rms=0.1, gradient=USUAL, steps=None, calls=(), parts=None, forwards=1, **of_logits
+):
     logits = Logits("head", CASES, CLASSES, True, True, True)._replace(**of_logits)
     numbers = {("", name): [cost] * 10 for name, cost in {**(parts or {}), "loss": loss}.items()}
     for module in ("head", *calls):
         numbers |= {(module, "OutputRMS"): [rms] * 10, (module, "OutputAbsMax"): [4 * rms] * 10}
         numbers |= {(module, "OutputGradRMS"): [gradient] * 10}
     graphs = {"loss": LossGraph(logits=logits)}
-    return [*odd_losses(knowing(evidence(numbers, steps), loss_graphs=graphs))]
+    known = replace(evidence(numbers, steps), forwards_per_step=forwards)
+    return [*odd_losses(knowing(known, loss_graphs=graphs))]
 
 
 @pytest.mark.parametrize(
@@ -95,6 +100,11 @@ def test_shares_that_add_up_to_more_than_one_cost_too_much():
 def test_what_shares_may_cost_is_usual():
     assert found_for_shares(1.1 * GUESS) == []
     assert found_for_shares(2 * GUESS, steps=range(5, 15)) == []
+
+
+@pytest.mark.parametrize(("forwards", "count"), [(1, 1), (4, 1), (64, 0)])
+def test_a_loss_that_is_divided_by_the_forwards_of_a_step_is_none(forwards, count):
+    assert len(found_for(GUESS / CASES, forwards=forwards)) == count
 
 
 def test_the_term_that_costs_more_than_the_cross_entropy_can_is_named():
