@@ -35,7 +35,7 @@ _POWERS = 2.3
 _JUMP, _JUMPS, _QUIET = 0.3, 50.0, 0.02
 _TENTH = 0.1
 """The share of the weights that may begin with steps too large for them alone."""
-_ANEW, _ANEW_TIMES = 1.0, 15.0
+_ANEW, _ANEW_TIMES, _STEADY = 1.0, 15.0, 0.1
 _KEPT = 1.5
 """The change of a weight's size by which it is another of the same."""
 _OVER = 3.0
@@ -243,8 +243,9 @@ def _jump(s: Watched) -> int | None:
     # Between two readings it is one of several steps that was so large.
     whole = later[i] * _gap(s, i)
     is_jump = usual < _QUIET and whole >= _JUMP and later[i] >= _JUMPS * usual
-    # Another weight altogether is the root of two away, where the steps are of any usual size.
-    is_anew = whole >= _ANEW and later[i] >= _ANEW_TIMES * usual
+    # Another weight altogether is the root of two away, whatever steps it usually takes; those of
+    # one that goes astray anyway tell of none.
+    is_anew = usual < _STEADY and whole >= _ANEW and later[i] >= _ANEW_TIMES * usual
     # Where a training takes off, the steps after the first large one are large, too.
     is_over = i + 1 < len(later) and later[i + 1] <= later[i] / _OVER
     return i if (is_jump or is_anew) and is_over else None

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.overflow import growth_of_weights, overflows
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
@@ -35,6 +36,10 @@ _UNREAD = (
 )
 _FUNCTIONS = "a division by zero, a logarithm or root of a number below zero, an overflow"
 _DATA = "Look at the batch of this step: a missing value, a division by a deviation of 0"
+_OVERFLOW = (
+    "Look at what made weights grow, rather than at this module: a learning rate that is too "
+    "large, gradients that are summed or not clipped, a loss without a bound"
+)
 _INPUT = "Input"
 """The beginning of the names of quantities of a module's input."""
 
@@ -64,7 +69,11 @@ def non_finite(evidence: Evidence) -> Iterator[Finding]:
     first = max if direction == "backward" else min
     site = first(of_direction, key=lambda s: _place(s, evidence))
     where, advice = f"{_WHERE[direction]} {_named(site.module)}", _ADVICE[direction]
-    if direction == "forward":
+    if direction == "forward" and overflows(evidence, site.module, step):
+        times = growth_of_weights(evidence, step)
+        where += f", which overflows: half of all weights are {times:.3g} times as large as at first"
+        advice = _OVERFLOW
+    elif direction == "forward":
         where, advice = _origin(site, where, step, evidence)
     text = f"step {step}: the first NaN or Inf is in {where}"
     text += _followed_by(site, step, evidence)

@@ -205,6 +205,10 @@ def test_a_weight_that_is_made_anew_is_named_beside_large_steps():
     assert (found.kind, found.module, found.step) == ("weight_jump", "h.2", 25)
 
 
+def test_a_weight_that_goes_astray_in_all_its_steps_is_not_made_anew():
+    assert [*weight_jumps(one_of(np.where(np.arange(40) == 25, 51.0, 0.23)))] == []
+
+
 def test_jumps_in_the_first_steps_are_none():
     ratio = np.where(np.arange(40) == 3, 1.4, 1e-3)
     assert [*weight_jumps(one_of(ratio))] == []

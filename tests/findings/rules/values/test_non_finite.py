@@ -278,3 +278,12 @@ def test_a_quantity_of_ones_own_says_that_it_may_be_undefined():
     model.monitor.track(0)
     assert [r.value for r in model.monitor.records] == [-INF]
     assert [found.kind for found in model.monitor.findings if found.severity == "alert"] == []
+
+
+def test_what_weights_that_have_grown_make_is_an_overflow_and_no_division_by_zero():
+    numbers = {("a", "InputRMS"): [1, 1, 1], ("a", "OutputRMS"): [1, 1e20, INF]}
+    numbers |= {("a", "WeightNorm"): [1, 1e20, 1e30]}
+    (found,) = non_finite(evidence(numbers))
+    assert "'a', which overflows: half of all weights are 1e+30 times as large" in found.text
+    assert "division" not in found.advice
+    assert "learning rate" in found.advice
