@@ -83,6 +83,25 @@ def factor_of(node: Any) -> float | None:
     return float(factor)
 
 
+def multiple_of(node: Any) -> tuple[float, Any] | None:
+    """The number that a function multiplies something by, and what made that; None of others.
+
+    The number may be a constant, or trained, as a temperature is.
+    """
+    if name_of(node) not in ("Mul", "Div"):
+        return None
+    sides = [("other", 0)] if name_of(node) == "Div" else [("other", 0), ("self", 1)]
+    for name, place in sides:
+        number = saved_by(node, name)
+        if number is None or number.numel() != 1 or number.device.type != "cpu":
+            continue
+        factor = float(number)
+        if name_of(node) == "Div":
+            factor = 1 / factor if factor else float("inf")
+        return factor, operands_of(node)[place]
+    return None
+
+
 @contextmanager
 def reading_saved(are_plain: Callable[[], bool]) -> Iterator[None]:
     """In the body, saved tensors of a torch that does not tell of their hooks may be read.

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from taiyi_fx.findings.facts.autograd import (
     KEEPS,
+    REARRANGES,
     TURNS,
     axis_of,
     factor_of,
@@ -13,6 +14,7 @@ from taiyi_fx.findings.facts.autograd import (
     is_scaled,
     maker_of,
     makers_of,
+    multiple_of,
     name_of,
     nodes_near,
     operands_of,
@@ -47,6 +49,8 @@ _OF_ROWS = ("Split", "SplitWithSizes", "Cat", "Slice")
 _OF_SOME = ("Index", "IndexSelect", "Slice")
 _NORMS = ("LinalgVectorNorm", "Norm")
 _MASKED = ("MaskedFill", "Where")
+_TRAINED = 0.5
+"""The factor of cosines below which one that is trained begins too small: some begin at 1."""
 _NEAR = 4
 """Functions between a norm and the quotient by it: a bound from below, an axis that is kept."""
 _SUMS = ("Sum", "Mean", "Div", "Mul", "Stack")
@@ -191,18 +195,23 @@ def _is_normalised_twice(node: Any) -> bool:
 
 
 def _factor_of_cosines(node: Any) -> float | None:
-    """The factor, 1 at most, of products of unit vectors, also masked ones; else None."""
-    product = 1.0
-    while node is not None and (name_of(node) in _MASKED or _is_times_one(node)):
-        product *= 1.0 if name_of(node) in _MASKED else float(node._saved_other)
-        node = maker_of(node)
+    """The factor, 1 at most, of products of unit vectors, also masked ones; else None.
+
+    One that is trained begins far below 1 where it is the wrong way round.
+    """
+    product, most = 1.0, 1.0
+    while node is not None and (name_of(node) in (*_MASKED, *REARRANGES) or multiple_of(node)):
+        factor, given = multiple_of(node) or (1.0, next(iter(makers_of(node)), None))
+        is_trained = name_of(node) in ("Mul", "Div") and None not in operands_of(node)
+        product, most = product * abs(factor), _TRAINED if is_trained else most
+        node = given
     if node is None or name_of(node) not in _PRODUCTS:
         return None
     for size in map(size_of_unit, operands_of(node)):
         if size is None:
             return None
         product *= size
-    return product
+    return product if product <= most else None
 
 
 def size_of_unit(node: Any) -> float | None:

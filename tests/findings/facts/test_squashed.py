@@ -175,6 +175,31 @@ def test_a_factor_of_cosines_is_known_until_backward(factor, name):
     assert squashed_by(loss) is None
 
 
+@pytest.mark.parametrize(
+    ("scaled", "factor"),
+    [
+        (lambda cosines, scale: cosines / scale, 1 / 14),
+        (lambda cosines, scale: cosines * scale, None),
+        (lambda cosines, scale: scale * cosines.T, None),
+        (lambda cosines, scale: cosines.T * (1 / scale), 1 / 14),
+        (lambda cosines, scale: (1 / scale) * cosines, 1 / 14),
+        (lambda cosines, scale: cosines / (1 / scale), None),
+        (lambda cosines, scale: cosines * (scale / 14), None),
+        (lambda cosines, scale: cosines / 14.0, 1 / 14),
+        (lambda cosines, scale: cosines / 0.07, None),
+    ],
+)
+def test_a_scale_of_cosines_that_is_the_wrong_way_round_is_known(scaled, factor):
+    one, other = (F.normalize(torch.randn(4, 5, requires_grad=True), dim=1) for _ in "ab")
+    scale = torch.tensor(14.0).log().requires_grad_()
+    found = squashed_by(F.cross_entropy(scaled(one @ other.T, scale.exp()), Y))
+    if factor is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert (found.how, found.factor) == ("cosines", pytest.approx(factor, rel=1e-5))
+
+
 def test_logits_that_nll_loss_takes_for_logarithms_are_an_alert():
     model = taiyi_fx.instrument(nn.Sequential(nn.Linear(5, 5)), {"0": ["OutputRMS"]})
     for step in range(3):

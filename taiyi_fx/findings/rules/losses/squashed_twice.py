@@ -32,8 +32,8 @@ _SCALE = (
     "0.07 or so, before the loss"
 )
 _DIVIDE = (
-    "Divide the cosines by a temperature below 1, 0.07 or so, where they are multiplied by it now; "
-    "or multiply them by a scale, 10 to 30 or a parameter"
+    "The factor may be the wrong way round: multiply the cosines by a scale, 10 to 30 or a "
+    "parameter, or divide them by a temperature below 1, 0.07 or so"
 )
 _RATES = (
     "Give it log_input=False, or leave that function out: what the model returns is then the "
