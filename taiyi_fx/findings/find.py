@@ -102,6 +102,7 @@ from taiyi_fx.findings.rules.own import own_rules
 from taiyi_fx.findings.rules.structure.as_built import (
     frozen_adapters,
     hidden_layers,
+    idle_switches,
     same_masks,
     shared_entries,
 )
@@ -167,6 +168,7 @@ RULES: tuple[Rule, ...] = (
     restarted_warm_ups,
     raised_rates,
     frozen_adapters,
+    idle_switches,
     large_decays,
     lost_states,
     extra_steps,

@@ -284,6 +284,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("moving_target", {"faded_output": _is_at_any_time}),
     ("gradients_not_cleared", dict.fromkeys(_OF_SUMS, _is_at_any_time)),
     ("turned_sign", dict.fromkeys((*_OF_PULL, *_OF_SIGN), _is_at_any_time)),
+    ("turned_sign", dict.fromkeys(("zero_gradient", "share_of_trouble"), _is_later)),
     ("pulled_alone", dict.fromkeys(_OF_PULL, _is_at_any_time)),
     ("faded_output", {"plateau": _is_at_any_time}),
     ("large_decay", {"faded_output": _is_of_all_or_it}),

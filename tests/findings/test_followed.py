@@ -77,6 +77,12 @@ def test_causes_of_causes_hold_all_of_it_flat():
     assert beneath(cause, *others) == [("unbounded_loss", "", ["a.z", "b.x"])]
 
 
+@pytest.mark.parametrize(("step", "is_led"), [(68, True), (0, False)])
+def test_a_gradient_that_a_turned_sign_brings_to_zero_follows_from_it(step, is_led):
+    kept = beneath(of("turned_sign", "alert", "b.y"), of("zero_gradient", "alert", "b.x", step))
+    assert len(kept) == (1 if is_led else 2)
+
+
 def test_others_stay_as_they_are():
     every = [of("outlier", "alert", "a.x"), of("loss_spike", "note", "")]
     assert follow_ups_beneath(every, MODEL) == every

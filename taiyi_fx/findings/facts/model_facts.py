@@ -14,6 +14,7 @@ from taiyi_fx.findings.facts.of_model import (
     frozen_adapters_of,
     frozen_of,
     hooks_of,
+    idle_switches_of,
     repeated_in,
     same_masks_in,
 )
@@ -31,6 +32,8 @@ class ModelFacts:
         evaluates: The class of a module that acts otherwise in training, if the whole model is in
             evaluation mode now; else empty.
         frozen: The modules with parameters of which none is to be trained now.
+        idle_switches: The attributes of modules and parameters that are named as if they froze or
+            trained something, and do nothing, by the name of either.
         frozen_adapters: The modules with parameters of adapters, if none of these are trained
             though others of the model's are.
         batch_axes: The axis that each layer which may take another takes for that of the batch.
@@ -46,6 +49,7 @@ class ModelFacts:
     hooks: Mapping[str, Sequence[str]] = field(default_factory=dict)
     evaluates: str = ""
     frozen: frozenset[str] = frozenset()
+    idle_switches: Mapping[str, str] = field(default_factory=dict)
     frozen_adapters: Sequence[str] = ()
     batch_axes: Mapping[str, int] = field(default_factory=dict)
     repeated: Mapping[str, int] = field(default_factory=dict)
@@ -66,6 +70,7 @@ class ModelFacts:
             hooks=hooks_of(modules),
             evaluates=evaluates(modules),
             frozen=frozen_of(modules),
+            idle_switches=idle_switches_of(modules),
             frozen_adapters=frozen_adapters_of(modules),
             batch_axes=batch_axes_of(modules),
             repeated=repeated_in(modules),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from difflib import get_close_matches
 from itertools import permutations
 from typing import Any
 
 _MATRIX = 2
+_SWITCH, _CLOSE = "requires_grad", 0.85
 _COUPLINGS, _SMALL = 3, 4096
 """Modules of one class with a mask, and entries of one that is looked at."""
 
@@ -16,6 +18,36 @@ def frozen_of(modules: Mapping[str, Any]) -> frozenset[str]:
     """The modules with parameters of their own of which none requires a gradient."""
     own = {name: own_parameters(module) for name, module in modules.items()}
     return frozenset(n for n, ps in own.items() if ps and not any(p.requires_grad for p in ps))
+
+
+def idle_switches_of(modules: Mapping[str, Any]) -> dict[str, str]:
+    """The attributes that say otherwise of training than parameters, which know nothing of it.
+
+    By the name of the module or of the parameter: ``{"layer3": "requires_grad = True"}``.
+    """
+    found: dict[str, str] = {}
+    for name, module in modules.items():
+        asked = vars(module).get(_SWITCH)
+        trained = {p.requires_grad for part in _all_parts(module) for p in own_parameters(part)}
+        if isinstance(asked, bool) and trained == {not asked}:
+            found[name] = f"{_SWITCH} = {asked}"
+        for own, parameter in module._parameters.items():
+            for word, told in getattr(parameter, "__dict__", {}).items():
+                is_meant = bool(get_close_matches(word, [_SWITCH], cutoff=_CLOSE))
+                if is_meant and isinstance(told, bool) and told != parameter.requires_grad:
+                    found[f"{name}.{own}" if name else own] = f"{word} = {told}"
+    return found
+
+
+def _all_parts(module: Any) -> list[Any]:
+    """A module, and all in it, each once."""
+    every = {id(module): module}
+    waiting = [module]
+    for part in waiting:  # which grows on the way
+        new = {id(inner): inner for inner in _parts(part) if id(inner) not in every}
+        every |= new
+        waiting += new.values()
+    return waiting
 
 
 def owners_of(modules: Mapping[str, Any]) -> dict[int, str]:

@@ -7,6 +7,7 @@ from taiyi_fx.findings.facts.of_model import (
     evaluates,
     frozen_of,
     hooks_of,
+    idle_switches_of,
     owners_of,
     repeated_in,
 )
@@ -75,3 +76,21 @@ def test_the_owner_of_a_parameter_is_the_first_module_that_has_it():
     owners = owners_of(dict(model.named_modules()))
     assert owners[id(model[1].weight)] == "0"
     assert owners[id(model[1].bias)] == "1"
+
+
+def test_attributes_that_freeze_nothing_and_train_nothing_are_known():
+    model = nn.ModuleDict({name: nn.Sequential(nn.Linear(2, 2)) for name in "abcd"})
+    model["a"].requires_grad = False  # though all in it are trained
+    model["b"].requires_grad_(False).requires_grad = True
+    model["c"].requires_grad_(False).requires_grad = False  # as it is
+    model["d"][0].weight.require_grad = False
+    model["d"][0].bias.is_decayed = False
+    model["e"] = nn.ReLU()
+    model["e"].requires_grad = False
+    assert idle_switches_of(dict(model.named_modules())) == {
+        "a": "requires_grad = False",
+        "b": "requires_grad = True",
+        "d.0.weight": "require_grad = False",
+    }
+    model["a"].around = nn.ModuleList([model["a"]])  # a circle
+    assert "a" in idle_switches_of(dict(model.named_modules()))

@@ -52,6 +52,26 @@ def frozen_adapters(evidence: Evidence) -> Iterator[Finding]:
         yield FROZEN_ADAPTERS.at(evidence.series[0], 0, text, "trained ones", module=names[0])
 
 
+IDLE_SWITCH = Kind(
+    "idle_switch",
+    "warning",
+    "Call module.requires_grad_(True) or (False), which reaches all its parameters; and build the "
+    "optimizer after that, if it is given those alone that require a gradient",
+)
+
+
+def idle_switches(evidence: Evidence) -> Iterator[Finding]:
+    """Attributes that are to freeze or to train something, and that nothing reads."""
+    every = [*evidence.model.idle_switches.items()]
+    if not every or not evidence.series:
+        return
+    name, told = every[0]
+    what = "its parameters are" if name in evidence.model.attributes else "it is"
+    how = "frozen" if told.endswith("True") else "trained"
+    text = f"{name!r} has an attribute {told} of its own, which does nothing: {what} {how}"
+    yield IDLE_SWITCH.at(evidence.series[0], 0, text, module=name)
+
+
 _DIFFERENT = ("expert", "experts")
 """The ends of names of lists whose entries are to come to differ, as a router chooses among them.
 """

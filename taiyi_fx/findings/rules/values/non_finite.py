@@ -71,7 +71,9 @@ def non_finite(evidence: Evidence) -> Iterator[Finding]:
     where, advice = f"{_WHERE[direction]} {_named(site.module)}", _ADVICE[direction]
     if direction == "forward" and overflows(evidence, site.module, step):
         times = growth_of_weights(evidence, step)
-        where += f", which overflows: half of all weights are {times:.3g} times as large as at first"
+        where += (
+            f", which overflows: half of all weights are {times:.3g} times as large as at first"
+        )
         advice = _OVERFLOW
     elif direction == "forward":
         where, advice = _origin(site, where, step, evidence)

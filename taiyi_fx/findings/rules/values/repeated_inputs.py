@@ -20,6 +20,9 @@ _ROUNDING = 1e-5
 """The share by which sizes differ that are rounded otherwise: sines and cosines of one angle have a
 size of the root of a half together, whatever the angle is."""
 
+_BY_HEART = 10.0
+"""The loss of evaluation beside that of one batch which is learnt by heart."""
+
 REPEATED_INPUT = Kind(
     "repeated_input",
     "warning",
@@ -36,7 +39,7 @@ def repeated_inputs(evidence: Evidence) -> Iterator[Finding]:
     """A first module that is given numbers of one and the same size, to the last bit, to the end.
 
     Of indices, the mean and the deviation. From the start it is a note, as the whole data set at
-    each step is a batch, too.
+    each step is a batch, too; unless evaluation shows that it is learnt by heart.
     """
     every = [*_given(evidence)]
     if evidence.is_from_the_start and every and all(_is_one_batch(*one) for one in every):
@@ -45,7 +48,8 @@ def repeated_inputs(evidence: Evidence) -> Iterator[Finding]:
             f"what {site.module!r} is given has the same size to the last bit at all "
             f"{len(site.steps)} steps that were read, from the first on: one batch"
         )
-        others = {"severity": "note", "advice": _ONE_BATCH}
+        severity = "warning" if _is_by_heart(evidence) else "note"
+        others = {"severity": severity, "advice": _ONE_BATCH}
         yield REPEATED_INPUT.at(site, 0, text, "another batch at each step", **others)
         return
     for site, others in every:
@@ -59,6 +63,15 @@ def repeated_inputs(evidence: Evidence) -> Iterator[Finding]:
             )
             yield REPEATED_INPUT.at(site, i, text, "another batch at each step")
             return
+
+
+def _is_by_heart(evidence: Evidence) -> bool:
+    """True if every loss of evaluation is many times as large as all losses of training."""
+    trained, evaluated = (
+        [float(s.values[-1]) for s in losses]
+        for losses in (evidence.losses, evidence.losses_of_evaluation)
+    )
+    return bool(trained and evaluated) and min(evaluated) > _BY_HEART * max(trained) > 0
 
 
 def _is_as_last(site: Watched, others: Sequence[Watched]) -> NDArray[np.bool_]:

@@ -203,3 +203,30 @@ def test_couplings_whose_masks_are_all_alike_are_told(masks, is_told):
     found = [one for one in watched.monitor.findings if one.kind == "same_mask"]
     assert [one.module for one in found] == ["0"] * is_told
     assert all(f"all {len(masks)} modules of class Coupling" in one.text for one in found)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (
+            True,
+            "an attribute requires_grad = True of its own, which does nothing: its parameters "
+            "are frozen",
+        ),
+        (
+            False,
+            "an attribute requires_grad = False of its own, which does nothing: its parameters "
+            "are trained",
+        ),
+    ],
+)
+def test_an_attribute_that_is_to_freeze_or_to_train_and_does_not_is_a_warning(asked, told):
+    model = nn.Sequential(nn.Linear(8, 8).requires_grad_(not asked), nn.Linear(8, 1))
+    model[0].requires_grad = asked
+    watched = taiyi_fx.instrument(model, {"Linear": ["OutputRMS"]})
+    for step in range(3):
+        watched(torch.randn(12, 8)).square().mean().backward()
+        watched.monitor.track(step)
+    (found,) = (one for one in watched.monitor.findings if one.kind == "idle_switch")
+    assert (found.severity, found.module) == ("warning", "0")
+    assert found.text == f"'0' has {told}"

@@ -92,3 +92,11 @@ def test_indices_that_the_model_itself_makes_have_no_loader():
     assert [one.module for one in repeated_inputs(known)] == ["0"]
     inside = knowing(known, modules_before=lambda module, known: ["encoder"])
     assert [*repeated_inputs(inside)] == []
+
+
+@pytest.mark.parametrize(("of_evaluation", "severity"), [(0.25, "warning"), (0.01, "note")])
+def test_one_batch_that_is_learnt_by_heart_is_a_warning(of_evaluation, severity):
+    numbers = {("0", "InputRMS"): np.ones(40), ("", "loss"): np.geomspace(1, 2e-3, 40)}
+    numbers |= {("", "val_loss"): of_evaluation}
+    (found,) = repeated_inputs(evidence(numbers))
+    assert found.severity == severity
