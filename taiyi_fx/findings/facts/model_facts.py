@@ -18,7 +18,7 @@ from taiyi_fx.findings.facts.of_model import (
     repeated_in,
     same_masks_in,
 )
-from taiyi_fx.findings.facts.slips import Slip
+from taiyi_fx.findings.facts.source.slip import Slip
 
 
 @dataclass(frozen=True)

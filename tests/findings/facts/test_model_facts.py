@@ -12,7 +12,7 @@ def test_each_fact_is_of_the_model_as_it_is_now():
     model = nn.Sequential(shared, shared, nn.Dropout(0.3), nn.GRU(2, 2), nn.BatchNorm1d(2)).eval()
     model[0].register_forward_hook(lambda *_: None)
     modules = dict(model.named_modules())
-    slips = {"": [Slip("x.add(1)", "model.py:1", "thrown")]}
+    slips = {"": [Slip("x.add(1)", "model.py:1", "dropped_result")]}
     facts = ModelFacts.of(modules, slips)
     assert facts.attributes.keys() == modules.keys()
     assert facts.settings["2"].drops == 0.3

@@ -1,104 +1,198 @@
-"""Calls whose result is thrown away, and dropouts that know nothing of evaluation."""
+"""Code that does not what it seems to, in a model's classes and in the loop that trains it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from taiyi_fx.findings.facts.evidence import Evidence
-from taiyi_fx.findings.facts.slips import Slip
+from taiyi_fx.findings.facts.source.slip import Slip
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
-DROPPED_RESULT = Kind(
-    "dropped_result",
-    "warning",
-    "It returns another tensor, and leaves the one that it takes as it is: write "
-    "x = x.add(y), or x.add_(y)",
-)
-ALWAYS_DROPPING = Kind(
-    "dropout_in_evaluation",
-    "warning",
-    "Call it with training=self.training, or take nn.Dropout, which model.eval() turns off",
-)
+
+@dataclass(frozen=True)
+class SlipKind(Kind):
+    """A kind of slips.
+
+    Attributes:
+        seen: What the code does, behind its text.
+    """
+
+    seen: str
 
 
-BATCH_AS_PLACES = Kind(
-    "batch_as_places",
-    "warning",
-    "Take the entries of the places along the second axis, pe[: x.size(1)].transpose(0, 1), as the "
-    "batch is the first axis of what the model's layers take",
-)
-ADDS_NOTHING = Kind(
-    "adds_nothing",
-    "warning",
-    "Make it an nn.Parameter, if it is to be learnt, or register_buffer it and fill it: a plain "
-    "tensor is not trained, not saved, and not moved with the model",
-)
-TORN = Kind(
-    "torn_view",
-    "warning",
-    "A view keeps the order of the numbers, so that samples, tokens or heads are mixed: take "
-    "x.transpose(0, 1) or permute to exchange axes",
-)
-CONSTANT_PENALTY = Kind(
-    "constant_penalty",
-    "alert",
-    "Compute the derivative with create_graph=True: without it the term is a number to backward, "
-    "and no weight feels it",
-)
-LATE_CLIPPING = Kind(
-    "late_clipping",
-    "warning",
-    "Clip between backward and the optimizer's step",
-)
-RESEEDED = Kind(
-    "reseeded",
-    "warning",
-    "Seed once, before the loop: in it each step draws the same noise, dropout and samples",
-)
-_SEEN = {
-    "seed": "begins the random numbers anew in each step of the training",
-    "clip": (
-        "comes when the optimizer's step is over, and before the next backward: it clips nothing "
-        "that a step is taken by"
+_KINDS = (
+    SlipKind(
+        "constant_penalty",
+        "alert",
+        "Compute the derivative with create_graph=True: without it the term is a number to "
+        "backward, and no weight feels it",
+        "keeps no graph, and a term of the loss is made of it: that has no gradient",
     ),
-    "penalty": "keeps no graph, and a term of the loss is made of it: that has no gradient",
-    "torn": "views a tensor by its own sizes in another order, which mixes the numbers of its axes",
-    "nothing": "adds a tensor of zeros that is neither a parameter nor a buffer",
-    "thrown": "throws away what it returns",
-    "dropout": "drops out in evaluation, too, as it is not told whether the model trains",
-    "places": (
-        "takes as many places as there are samples, and gives one to each sample: the batch is the "
-        "first axis here"
+    SlipKind(
+        "constant_term",
+        "warning",
+        "Add the tensor itself, without item(), detach() or numpy()",
+        "is a number to backward, and a term of the loss all the same: it has no gradient",
     ),
-}
+    SlipKind(
+        "lost_term",
+        "warning",
+        "Add the two up, loss = loss + ..., or sum over the turns of the loop",
+        "is computed, and another value takes its place before anything reads it: it is no "
+        "part of what backward is called of",
+    ),
+    SlipKind(
+        "late_clipping",
+        "warning",
+        "Clip between backward and the optimizer's step",
+        "comes when the optimizer's step is over, and before the next backward: it clips "
+        "nothing that a step is taken by",
+    ),
+    SlipKind(
+        "scaled_clipping",
+        "warning",
+        "Call scaler.unscale_(optimizer) behind backward, before clipping",
+        "clips gradients that are still multiplied by the scaler's scale, as nothing calls "
+        "unscale_ before it: what is left of them is next to nothing",
+    ),
+    SlipKind(
+        "stuck_scaler",
+        "warning",
+        "Call scaler.update() behind each scaler.step(optimizer)",
+        "is called of a scaler that is never updated: its scale stays as it is, so that a step "
+        "with an overflow is followed by more of them",
+    ),
+    SlipKind(
+        "reseeded",
+        "warning",
+        "Seed once, before the loop: in it each step draws the same noise, dropout and samples",
+        "begins the random numbers anew in each step of the training",
+    ),
+    SlipKind(
+        "remade_optimizer",
+        "warning",
+        "Make it once, before the loop",
+        "makes the optimizer anew in each turn of the loop, for a model that stays: its "
+        "momentum and its moments are lost each time",
+    ),
+    SlipKind(
+        "live_state",
+        "warning",
+        "Keep a copy: copy.deepcopy(model.state_dict())",
+        "is the model's own tensors, which go on changing: what is loaded from it at the end "
+        "are the last weights",
+    ),
+    SlipKind(
+        "lagging_target",
+        "warning",
+        "Load the trained weights into it every some hundred steps, or move it towards them a "
+        "little in each",
+        "makes a target network that nothing ever brings up to date with the trained one",
+    ),
+    SlipKind(
+        "unused_part",
+        "warning",
+        "Multiply by 1 - done where an episode ends, leave out what a mask hides, weigh by the "
+        "weights; or name it _ if it is not needed",
+        "is a part of the batch that says what counts of it, and that nothing reads",
+    ),
+    SlipKind(
+        "parted_pairs",
+        "warning",
+        "Draw one order, and index both by it: x[order[i : i + n]], y[order[i : i + n]]",
+        "takes rows in another order than that of the inputs or targets that belong to them",
+    ),
+    SlipKind(
+        "reversed_returns",
+        "warning",
+        "Call returns.reverse() behind the loop, or insert each at 0",
+        "lists the sums of rewards from the last step to the first, and nothing turns the list "
+        "round: they belong to other steps than those that they stand at",
+    ),
+    SlipKind(
+        "turned_ratio",
+        "warning",
+        "Turn it round: exp(log_prob - old_log_prob)",
+        "is the old policy's probability above the new one's: a step makes good actions less "
+        "likely",
+    ),
+    SlipKind(
+        "turned_preference",
+        "warning",
+        "Turn it round: what is chosen less what is rejected",
+        "is what is rejected less what is chosen, and the loss makes it large",
+    ),
+    SlipKind(
+        "turned_entropy",
+        "warning",
+        "Subtract it: loss = policy_loss - coefficient * entropy",
+        "is added to the loss, which makes the entropy of the policy small: it explores less "
+        "and less",
+    ),
+    SlipKind(
+        "drawn_again",
+        "warning",
+        "Draw once, action = distribution.sample(), and take log_prob(action)",
+        "is the probability of an action that is drawn for it alone, and not of the one that "
+        "was taken",
+    ),
+    SlipKind(
+        "adds_nothing",
+        "warning",
+        "Make it an nn.Parameter, if it is to be learnt, or register_buffer it and fill it: a "
+        "plain tensor is not trained, not saved, and not moved with the model",
+        "adds a tensor of zeros that is neither a parameter nor a buffer",
+    ),
+    SlipKind(
+        "dropped_result",
+        "warning",
+        "It returns another tensor, and leaves the one that it takes as it is: write "
+        "x = x.add(y), or x.add_(y)",
+        "throws away what it returns",
+    ),
+    SlipKind(
+        "dropout_in_evaluation",
+        "warning",
+        "Call it with training=self.training, or take nn.Dropout, which model.eval() turns off",
+        "drops out in evaluation, too, as it is not told whether the model trains",
+    ),
+    SlipKind(
+        "batch_as_places",
+        "warning",
+        "Take the entries of the places along the second axis, pe[: x.size(1)].transpose(0, "
+        "1), as the batch is the first axis of what the model's layers take",
+        "takes as many places as there are samples, and gives one to each sample: the batch is "
+        "the first axis here",
+    ),
+    SlipKind(
+        "torn_view",
+        "warning",
+        "A view keeps the order of the numbers, so that samples, tokens or heads are mixed: "
+        "take x.transpose(0, 1) or permute to exchange axes",
+        "views a tensor by its own sizes in another order, which mixes the numbers of its axes",
+    ),
+)
+"""The most urgent first."""
 
 
 def slips(evidence: Evidence) -> Iterator[Finding]:
-    """The first slip of each kind in the source of the model's modules."""
+    """The first slip of each kind in the source of the model's modules, and of what trains it."""
     every = [(name, slip) for name, known in evidence.model.slips.items() for slip in known]
-    kinds = {
-        "penalty": CONSTANT_PENALTY,
-        "clip": LATE_CLIPPING,
-        "seed": RESEEDED,
-        "nothing": ADDS_NOTHING,
-        "thrown": DROPPED_RESULT,
-        "dropout": ALWAYS_DROPPING,
-        "places": BATCH_AS_PLACES,
-        "torn": TORN,
-    }
-    for kind, made in kinds.items():
-        known = [(name, slip) for name, slip in every if slip.kind == kind]
-        if known and evidence.series and (kind != "places" or _is_batch_first(evidence)):
+    for kind in _KINDS:
+        known = [(module, slip) for module, slip in every if slip.kind == kind.name]
+        if known and evidence.series and _holds(kind, evidence):
             module, slip = known[0]
-            text = f"{slip.place}: `{slip.code}` {_SEEN[kind]}{_more([s for _, s in known[1:]])}"
+            text = f"{slip.place}: `{slip.code}` {kind.seen}{_more([s for _, s in known[1:]])}"
             series = next((s for s in evidence.series if s.module == module), evidence.series[0])
-            yield made.at(series, 0, text, module=module)
+            yield kind.at(series, 0, text, module=module)
 
 
-def _is_batch_first(evidence: Evidence) -> bool:
-    """True if all layers that may take another axis for the batch take the first one."""
-    return bool(evidence.model.batch_axes) and not any(evidence.model.batch_axes.values())
+def _holds(kind: SlipKind, evidence: Evidence) -> bool:
+    """False for places along the first axis, unless all layers take that for the batch."""
+    axes = evidence.model.batch_axes
+    return kind.name != "batch_as_places" or (bool(axes) and not any(axes.values()))
 
 
 def _more(others: Sequence[Slip]) -> str:

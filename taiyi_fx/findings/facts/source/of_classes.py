@@ -13,7 +13,9 @@ import sys
 import textwrap
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
+
+from taiyi_fx.findings.facts.source.slip import Slip, shortened
 
 _RETURNING = frozenset(
     "sub mul div masked_fill masked_scatter clamp clip relu sigmoid tanh softmax log_softmax "
@@ -30,34 +32,8 @@ _DROPOUTS = frozenset(
 _HOOKS = re.compile("checkpoint|saved_tensors_hooks|save_on_cpu")
 _MOST = 2**20
 """Elements of a tensor that is looked at."""
-_LONGEST = 60
-"""Characters of code in a sentence."""
 _HOMES = frozenset({"F", "torch", "functional"})
 """Names by which ``torch.nn.functional`` and torch are called."""
-
-
-Kind = Literal["thrown", "dropout", "places", "nothing", "torn", "penalty", "clip", "seed"]
-
-
-class Slip(NamedTuple):
-    """An expression that does not what it seems to.
-
-    Attributes:
-        code: Its text, such as ``"x.masked_fill(mask, 0)"``.
-        place: The file and the line, such as ``"model.py:31"``.
-        kind: ``"thrown"`` where what a function returns is thrown away; ``"dropout"`` for one that
-            is not told whether the model trains; ``"places"`` for as many entries of a table of
-            places, of shape ``(places, 1, features)``, as the first axis of something has;
-            ``"nothing"`` where a tensor of zeros is added that is no parameter and no buffer;
-            ``"torn"`` for a view of a tensor by its own sizes in another order; ``"penalty"`` for a
-            derivative without a graph that a term of the loss is made of; ``"clip"`` where
-            gradients are clipped behind the optimizer's step; ``"seed"`` where random numbers are
-            begun anew in each step.
-    """
-
-    code: str
-    place: str
-    kind: Kind
 
 
 class _Own(NamedTuple):
@@ -144,8 +120,8 @@ def _of_function(function: types.FunctionType, own: _Own) -> Iterator[Slip]:
     asked = {id(inner) for node in ast.walk(tree) if _asks(node) for inner in ast.walk(node)}
     torn = {id(node) for node in _torn_views(tree)}
     for node in ast.walk(tree):
-        kind = "torn" if id(node) in torn else _kind_of(node, own)
-        if kind and not (kind == "dropout" and id(node) in asked):
+        kind = "torn_view" if id(node) in torn else _kind_of(node, own)
+        if kind and not (kind == "dropout_in_evaluation" and id(node) in asked):
             line = getattr(node, "lineno", 1)
             yield Slip(shortened(node), f"{file}:{first + line - 1}", kind)
 
@@ -204,28 +180,22 @@ def _assigns(tree: ast.AST, name: str, lines: range) -> bool:
     )
 
 
-def shortened(node: ast.AST) -> str:
-    """The code of an expression, of which the end stays, where it is long."""
-    code = ast.unparse(node)
-    return code if len(code) <= _LONGEST else f"... {code[4 - _LONGEST :]}"
-
-
 def is_returning(method: str) -> bool:
     """True for a method of tensors that returns another one, and leaves its own as it is."""
     return method in _RETURNING
 
 
-def _kind_of(node: ast.AST, own: _Own) -> Kind | None:
+def _kind_of(node: ast.AST, own: _Own) -> str | None:
     if isinstance(node, ast.Call) and _always_drops(node):
-        return "dropout"
+        return "dropout_in_evaluation"
     if isinstance(node, ast.Expr) and _is_thrown_away(node.value, own.tensors):
-        return "thrown"
+        return "dropped_result"
     if isinstance(node, ast.Subscript) and _counts_the_first_axis(node, own.tables):
-        return "places"
+        return "batch_as_places"
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         sides = (node.left, node.right)
         if any(isinstance(one, ast.Attribute) and one.attr in own.zeros for one in sides):
-            return "nothing"
+            return "adds_nothing"
     return None
 
 

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from taiyi_fx.findings.facts.derivatives import terms_without_gradient
+from taiyi_fx.findings.facts.source.derivatives import terms_without_gradient
 
 
 def lines(code):

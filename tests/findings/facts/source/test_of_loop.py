@@ -3,7 +3,7 @@
 import sys
 import types
 
-from taiyi_fx.findings.facts.slips_of_loop import files_of_loop, slips_of_loop
+from taiyi_fx.findings.facts.source.of_loop import files_of_loop, slips_of_loop
 
 SCRIPT = """
 for p in model.parameters():
@@ -34,8 +34,8 @@ def test_calls_of_a_script_that_leave_parameters_as_they_are_are_found(tmp_path,
     assert found() == ()
     script.__file__ = str(tmp_path / "train.py")
     assert [(slip.code, slip.place, slip.kind) for slip in found()] == [
-        ("p.data.clamp(-0.01, 0.01)", "train.py:3", "thrown"),
-        ("p.grad.mul(2)", "train.py:4", "thrown"),
+        ("p.data.clamp(-0.01, 0.01)", "train.py:3", "dropped_result"),
+        ("p.grad.mul(2)", "train.py:4", "dropped_result"),
     ]
     (tmp_path / "no.py").write_text("for")
     script.__file__ = str(tmp_path / "no.py")
@@ -52,7 +52,7 @@ def test_the_file_of_a_function_that_looks_is_read_unless_it_is_a_librarys(tmp_p
         exec(compile(LOOP, str(path), "exec"), names)
         return [(slip.place, slip.kind) for slip in names["train"](found)]
 
-    assert of_loop(tmp_path / "loops.py") == [("loops.py:4", "penalty")]
+    assert of_loop(tmp_path / "loops.py") == [("loops.py:4", "constant_penalty")]
     assert of_loop(tmp_path / "site-packages" / "theirs" / "loops.py") == []
 
 
@@ -68,4 +68,4 @@ def test_gradients_that_are_clipped_behind_the_step_are_found(tmp_path):
     path = tmp_path / "loop.py"
     path.write_text("for x in y:\n  loss.backward()\n  opt.step()\n  clip_grad_norm_(p, 1)\n")
     (slip,) = slips_of_loop([str(path)])
-    assert slip == ("clip_grad_norm_(p, 1)", "loop.py:4", "clip")
+    assert slip == ("clip_grad_norm_(p, 1)", "loop.py:4", "late_clipping")

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from taiyi_fx.findings.facts.slips import mentions_hooks, slips_of
+from taiyi_fx.findings.facts.source.of_classes import mentions_hooks, slips_of
 
 
 class Model(nn.Module):
@@ -62,15 +62,17 @@ def test_what_is_thrown_away_is_found_with_its_place():
         "x.add(self.pos)",
         "F.relu(x)",
     ]
-    assert {slip.kind for slip in known[""]} == {"thrown"}
+    assert {slip.kind for slip in known[""]} == {"dropped_result"}
     first = Thrown.forward.__code__.co_firstlineno
-    assert [slip.place for slip in known[""]] == [f"test_slips.py:{first + i}" for i in (1, 2, 3)]
+    assert [slip.place for slip in known[""]] == [
+        f"test_of_classes.py:{first + i}" for i in (1, 2, 3)
+    ]
 
 
 def test_dropouts_that_are_not_told_of_the_mode_are_found():
     known = slips_of({"a": Dropping(), "b": Dropping()})
     assert [*known] == ["a"], "one class is told once"
-    assert [slip.kind for slip in known["a"]] == ["dropout", "dropout"]
+    assert [slip.kind for slip in known["a"]] == ["dropout_in_evaluation", "dropout_in_evaluation"]
 
 
 @pytest.mark.parametrize("model", [Sound(), nn.TransformerEncoderLayer(8, 2), nn.LSTM(3, 4)])
@@ -87,7 +89,7 @@ def test_a_class_without_source_has_none():
 @pytest.mark.parametrize(("shape", "count"), [((50, 1, 8), 3), ((50, 8), 0), ((1, 50, 8), 0)])
 def test_places_that_are_counted_along_the_first_axis_are_found(shape, count):
     found = slips_of({"": Places(*shape)}).get("", ())
-    assert [slip.kind for slip in found] == ["places"] * count
+    assert [slip.kind for slip in found] == ["batch_as_places"] * count
 
 
 class Zeros(nn.Module):
@@ -112,7 +114,7 @@ class Zeros(nn.Module):
 )
 def test_a_plain_tensor_of_zeros_that_is_added_is_found(table, count):
     found = slips_of({"": Zeros(table)}).get("", ())
-    assert [slip.kind for slip in found] == ["nothing"] * count
+    assert [slip.kind for slip in found] == ["adds_nothing"] * count
 
 
 def noted(forward):
@@ -135,7 +137,10 @@ def test_of_a_decorated_forward_the_own_source_is_read_and_long_code_is_cut():
     assert slip.code.startswith("... ")
     assert slip.code.endswith("self.pos.abs().mean(), 0.0)")
     assert len(slip.code) == 60
-    assert slip.place == f"test_slips.py:{Wrapped.forward.__wrapped__.__code__.co_firstlineno + 2}"
+    assert (
+        slip.place
+        == f"test_of_classes.py:{Wrapped.forward.__wrapped__.__code__.co_firstlineno + 2}"
+    )
 
 
 class Turned(nn.Module):
@@ -183,14 +188,16 @@ class Joined(Turned):
 def test_a_view_by_its_own_sizes_in_another_order_is_found(kind, code):
     known = slips_of({"a": kind(is_torn=True)})
     found = [(slip.code, slip.kind) for every in known.values() for slip in every]
-    assert found == ([(code, "torn")] if code else [])
+    assert found == ([(code, "torn_view")] if code else [])
 
 
 def test_files_with_hooks_of_saved_tensors_are_known(monkeypatch):
     assert not mentions_hooks(dict(nn.Sequential(nn.Linear(2, 2), nn.ReLU()).named_modules()))
     assert not mentions_hooks({"": Sound()})
     # A word of this file, as a call of torch.utils would be: check and point.
-    monkeypatch.setattr("taiyi_fx.findings.facts.slips.linecache.getlines", lambda _: [WORD])
+    monkeypatch.setattr(
+        "taiyi_fx.findings.facts.source.of_classes.linecache.getlines", lambda _: [WORD]
+    )
     assert mentions_hooks({"": Sound()})
     typed = type("Typed", (nn.Module,), {"__module__": "typed in by hand"})
     assert mentions_hooks({"": typed()})

@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from taiyi_fx.findings.facts.clipping import clips_behind_steps
+from taiyi_fx.findings.facts.source.clipping import clips_behind_steps
 
 CLIP = "clip_grad_norm_(model.parameters(), 1.0)"
 

@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from taiyi_fx.findings.facts.reseeding import seeds_in_loops
+from taiyi_fx.findings.facts.source.reseeding import seeds_in_loops
 
 LOOP = """
 for epoch in range(3):

@@ -10,18 +10,25 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from taiyi_fx.findings.facts.source.syntax import (
+    FUNCTIONS,
+    Function,
+    Scope,
+    is_number,
+    is_setting,
+    minimized_in,
+    statements_in,
+    terms_of,
+)
+
 _PLACE = 4
 """The place of ``create_graph`` among the arguments of ``torch.autograd.grad``."""
-_SETTINGS = frozenset("args cfg config conf opt opts options hparams hp params flags self".split())
-"""Names of what holds settings."""
 _HOMES = frozenset("torch F torch.nn.functional torch.linalg".split())
 _REDUCING = frozenset(
     "view reshape flatten squeeze unsqueeze size norm mean sum pow square sqrt abs clamp clip "
     "max min relu to float double contiguous t".split()
 )
 """Methods that make something of their tensor, whatever else they are told."""
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _Derived: TypeAlias = dict[str, ast.Call]
 """The call that computes a derivative, by the names of what is made of it."""
 
@@ -48,7 +55,7 @@ class _Code:
 
     def __init__(self, tree: ast.Module) -> None:
         every = [*ast.walk(tree)]
-        self.functions = [node for node in every if isinstance(node, _FUNCTIONS)]
+        self.functions = [node for node in every if isinstance(node, FUNCTIONS)]
         imports = (x for x in every if isinstance(x, ast.ImportFrom))
         self._grads = {
             name.asname or name.name
@@ -62,11 +69,11 @@ class _Code:
             if (call := self._returned(function)) is not None:
                 self._returning[function.name] = call
 
-    def added(self, scope: ast.Module | _Function) -> Iterator[ast.Call]:
+    def added(self, scope: Scope) -> Iterator[ast.Call]:
         """The calls that a term of a loss in some code comes from."""
-        minimized = {ast.unparse(of) for of in _minimized(scope)}
+        minimized = {ast.unparse(of) for of in minimized_in(scope)}
         derived: _Derived = {}
-        for node in _in_order(scope):
+        for node in statements_in(scope):
             terms = _terms_of_loss(node, minimized)
             known = [self._source(term, derived) for term in terms]
             has_others = None in known or isinstance(node, ast.AugAssign)
@@ -74,10 +81,10 @@ class _Code:
                 yield from (call for call in known if call is not None)
             self._follow(node, derived)
 
-    def _returned(self, function: _Function) -> ast.Call | None:
+    def _returned(self, function: Function) -> ast.Call | None:
         """The call of which a function returns what is made of its result."""
         derived: _Derived = {}
-        for node in _in_order(function):
+        for node in statements_in(function):
             self._follow(node, derived)
             given = node.value if isinstance(node, ast.Return) else None
             found = given and self._source(given, derived)
@@ -162,18 +169,17 @@ class _Code:
             return self._is_number(value.left) and self._is_number(value.right)
         if isinstance(value, ast.UnaryOp):
             return self._is_number(value.operand)
-        if isinstance(value, ast.Attribute):
-            return isinstance(value.value, ast.Name) and value.value.id in _SETTINGS
-        if isinstance(value, ast.Name):
-            return value.id.isupper() or value.id in self._numbers
-        return isinstance(value, ast.Constant)
+        if isinstance(value, ast.Name) and value.id in self._numbers:
+            return True
+        return is_setting(value) or isinstance(value, ast.Constant)
 
 
-def _numbers(every: Sequence[ast.AST], functions: Sequence[_Function]) -> set[str]:
+def _numbers(every: Sequence[ast.AST], functions: Sequence[Function]) -> set[str]:
     """The names that are numbers wherever they are set, and arguments that are so by default."""
     sets = [(x.targets, x.value) for x in every if isinstance(x, ast.Assign)]
     for of in (function.args for function in functions):
-        named = of.args[len(of.args) - len(of.defaults) :]
+        every_one = [*of.posonlyargs, *of.args]
+        named = every_one[len(every_one) - len(of.defaults) :]
         with_default = [*zip(named, of.defaults, strict=True)]
         with_default += [
             (name, value)
@@ -182,7 +188,7 @@ def _numbers(every: Sequence[ast.AST], functions: Sequence[_Function]) -> set[st
         ]
         sets += [([ast.Name(name.arg)], value) for name, value in with_default]
     of_numbers, of_others = (
-        {name for names, value in sets if _is_a_number(value) is wanted for name in _written(names)}
+        {name for names, value in sets if is_number(value) is wanted for name in _written(names)}
         for wanted in (True, False)
     )
     return of_numbers - of_others
@@ -190,10 +196,6 @@ def _numbers(every: Sequence[ast.AST], functions: Sequence[_Function]) -> set[st
 
 def _written(targets: Sequence[ast.expr]) -> Iterator[str]:
     return (x.id for target in targets for x in ast.walk(target) if isinstance(x, ast.Name))
-
-
-def _is_a_number(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and isinstance(value.value, (int, float))
 
 
 def _called(call: ast.Call) -> str:
@@ -204,18 +206,6 @@ def _called(call: ast.Call) -> str:
     return of.id if isinstance(of, ast.Name) else ""
 
 
-def _minimized(scope: ast.AST) -> Iterator[ast.expr]:
-    """All of which ``backward`` is called, as it is or scaled."""
-    for node in ast.walk(scope):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            of = node.func.value
-            if node.func.attr == "backward":
-                yield of
-                yield from of.args if isinstance(of, ast.Call) else ()
-            if node.func.attr in ("backward", "manual_backward"):
-                yield from node.args[:1]
-
-
 def _terms_of_loss(node: ast.stmt, minimized: set[str]) -> list[ast.expr]:
     """The terms of the sum that a statement makes of a loss; none of another statement."""
     value: ast.expr | None = None
@@ -224,24 +214,5 @@ def _terms_of_loss(node: ast.stmt, minimized: set[str]) -> list[ast.expr]:
     elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
         value = node.value if ast.unparse(node.target) in minimized else None
     elif isinstance(node, ast.Expr):
-        value = next(_minimized(node), None)
-    return [*_terms(value)] if value is not None else []
-
-
-def _terms(value: ast.expr) -> Iterator[ast.expr]:
-    if isinstance(value, ast.BinOp) and isinstance(value.op, (ast.Add, ast.Sub)):
-        yield from _terms(value.left)
-        yield from _terms(value.right)
-    else:
-        yield value
-
-
-def _in_order(scope: ast.Module | _Function) -> list[ast.stmt]:
-    """The statements of some code in the order of their lines, without those of others in it."""
-    found: list[ast.stmt] = []
-    waiting: list[ast.AST] = [*scope.body]
-    for node in waiting:  # which grows on the way
-        if not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-            found += [node] if isinstance(node, ast.stmt) else []
-            waiting += ast.iter_child_nodes(node)
-    return sorted(found, key=lambda node: node.lineno)
+        value = next(minimized_in(node), None)
+    return [*terms_of(value)] if value is not None else []

@@ -7,13 +7,11 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, TypeAlias
 
+from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, LOOPS, OWN, called, calls_in
+
 _CLIPS = frozenset("clip_grad_norm_ clip_grad_value_ clip_grad_norm clip_grad_value".split())
 _BACKWARDS = re.compile("backward|.+_step$|^train_|optimi[sz]e")
 """The names of functions that call backward, or may do so."""
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_OWN = (*_FUNCTIONS, ast.ClassDef, ast.Lambda)
-"""Code within other code that runs by itself."""
 _BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
 _Part: TypeAlias = Literal["backward", "clip", "step"]
 _Last: TypeAlias = frozenset[_Part]
@@ -25,12 +23,12 @@ def clips_behind_steps(tree: ast.Module) -> Iterator[ast.Call]:
 
     In the order of a loop that has all of them, or else of a function, whichever branch it takes.
     """
-    scopes = [node for node in ast.walk(tree) if isinstance(node, (*_LOOPS, *_FUNCTIONS))]
-    functions = (node for node in scopes if isinstance(node, _FUNCTIONS))
-    helpers = {f.name for f in functions if "backward" in map(_part, _calls(f))}
+    scopes = [node for node in ast.walk(tree) if isinstance(node, (*LOOPS, *FUNCTIONS))]
+    functions = (node for node in scopes if isinstance(node, FUNCTIONS))
+    helpers = {f.name for f in functions if "backward" in map(_part, calls_in(f))}
     seen = set[int]()
     for scope in reversed(scopes):  # the inner ones first
-        parts = {id(call): part for call in _calls(scope) if (part := _part(call, helpers))}
+        parts = {id(call): part for call in calls_in(scope) if (part := _part(call, helpers))}
         if {*parts.values()} < {"backward", "clip", "step"}:
             continue
         at_first = _Order(scope.body, frozenset(), helpers).last
@@ -58,9 +56,9 @@ class _Order:
         self.behind_steps: list[ast.Call] = []
         for node in body:
             blocks = [block for name in _BLOCKS if (block := getattr(node, name, []))]
-            for call in _calls(node) if not blocks else ():
+            for call in calls_in(node) if not blocks else ():
                 self._meet(call)
-            if blocks and not isinstance(node, _OWN):
+            if blocks and not isinstance(node, OWN):
                 self._go_through(node, blocks)
 
     def _meet(self, call: ast.Call) -> None:
@@ -74,14 +72,14 @@ class _Order:
         """Goes through each block of a statement: all one by one, or one of them, or none."""
         if isinstance(node, (ast.With, ast.AsyncWith)):
             blocks = [[*node.items], *blocks]
-        if not isinstance(node, (*_LOOPS, ast.If, ast.Match, ast.Try)):
+        if not isinstance(node, (*LOOPS, ast.If, ast.Match, ast.Try)):
             for block in blocks:
                 self._enter(block, self.last)
             return
         before, ends = self.last, self.last if _may_take_none(node) else frozenset[_Part]()
         for block in blocks:
             first = before if isinstance(node, (ast.If, ast.Match)) else before | ends
-            if isinstance(node, _LOOPS):
+            if isinstance(node, LOOPS):
                 first |= _Order(block, first, self._helpers).last
             self._enter(block, first)
             ends |= self.last
@@ -95,18 +93,7 @@ class _Order:
 
 def _may_take_none(node: ast.AST) -> bool:
     """True for a statement whose blocks may all be left out."""
-    return isinstance(node, (*_LOOPS, ast.Match)) or (isinstance(node, ast.If) and not node.orelse)
-
-
-def _calls(scope: ast.AST) -> Sequence[ast.Call]:
-    """The calls in some code but those within functions in it, in the order of their lines."""
-    found: list[ast.Call] = []
-    waiting = [*ast.iter_child_nodes(scope)]
-    for node in waiting:  # which grows on the way
-        if not isinstance(node, _OWN):
-            found += [node] if isinstance(node, ast.Call) else []
-            waiting += ast.iter_child_nodes(node)
-    return sorted(found, key=lambda call: (call.lineno, call.col_offset))
+    return isinstance(node, (*LOOPS, ast.Match)) or (isinstance(node, ast.If) and not node.orelse)
 
 
 def _part(call: ast.Call, helpers: Collection[str] = ()) -> _Part | None:
@@ -116,8 +103,7 @@ def _part(call: ast.Call, helpers: Collection[str] = ()) -> _Part | None:
         call: The call.
         helpers: The names of functions that call backward themselves.
     """
-    of = call.func
-    name = of.attr if isinstance(of, ast.Attribute) else getattr(of, "id", "")
+    of, name = call.func, called(call)
     if name in _CLIPS:
         return None if "inf" in ast.unparse(call) else "clip"  # which reads the norm alone
     if _BACKWARDS.search(name) or name in helpers:

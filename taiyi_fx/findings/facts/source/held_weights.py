@@ -1,0 +1,110 @@
+"""Weights that code keeps beside a model: states that are no copies, targets that never follow."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from taiyi_fx.findings.facts.source.syntax import called, has_backward, scopes_of
+
+_TARGET = re.compile(r"(^|[._])(tgt|target)s?(_|$)")
+_GIVES = frozenset("load_state_dict parameters named_parameters state_dict buffers modules".split())
+"""Methods by which weights are reached, to be brought up to date."""
+
+
+def live_states(tree: ast.Module) -> Iterator[ast.expr]:
+    """The states that are kept to be loaded again later, and are the model's own tensors.
+
+    As ``best = model.state_dict()`` in a loop and ``model.load_state_dict(best)`` behind it.
+    """
+    loads = {
+        ast.unparse(call.args[0]): call
+        for call in _calls(tree)
+        if called(call) == "load_state_dict" and call.args
+    }
+    for node in (x for x in ast.walk(tree) if isinstance(x, ast.Assign)):
+        name, value = ast.unparse(node.targets[0]), node.value
+        load = loads.get(name)
+        if load is None or not isinstance(value, ast.Call) or called(value) != "state_dict":
+            continue
+        is_same = _receiver(value) == _receiver(load) and node.lineno < load.lineno
+        lines = range(node.lineno, load.lineno)
+        is_other = _is_looked_into(tree, name) or _sets(tree, _receiver(load), lines)
+        if is_same and not is_other and _is_loaded_behind(tree, node, load):
+            yield value
+
+
+def _calls(tree: ast.AST) -> Iterator[ast.Call]:
+    return (x for x in ast.walk(tree) if isinstance(x, ast.Call))
+
+
+def _receiver(call: ast.Call) -> str:
+    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+
+
+def _is_looked_into(tree: ast.Module, name: str) -> bool:
+    """True for a state of which code takes, changes or hands on an entry, as in partial loading."""
+    for x in ast.walk(tree):
+        whole = x.value if isinstance(x, (ast.Subscript, ast.Attribute)) else None
+        over = x.iter if isinstance(x, (ast.For, ast.comprehension)) else None
+        if any(one is not None and ast.unparse(one) == name for one in (whole, over)):
+            return True
+    return False
+
+
+def _sets(tree: ast.Module, name: str, lines: range) -> bool:
+    """True if a variable is given another value in some lines."""
+    sets = (x for x in ast.walk(tree) if isinstance(x, ast.Assign) and x.lineno in lines)
+    return any(name in map(ast.unparse, x.targets) for x in sets)
+
+
+def _is_loaded_behind(tree: ast.Module, node: ast.stmt, load: ast.Call) -> bool:
+    """True if a state is kept in a loop, and loaded behind its turns."""
+    loops = (x for x in ast.walk(tree) if isinstance(x, (ast.For, ast.While)))
+    around = [x for x in loops if any(y is node for y in ast.walk(x))]
+    return bool(around) and not any(y is load for y in ast.walk(around[-1]))
+
+
+def lagging_targets(tree: ast.Module) -> Iterator[ast.expr]:
+    """The copies of a model that are named a target, and whose weights nothing brings up to date.
+
+    All that the file does with them has to be seen: a function that is given one may do it.
+    """
+    if not any(map(has_backward, scopes_of(tree))):
+        return
+    for node in (x for x in ast.walk(tree) if isinstance(x, ast.Assign)):
+        name, value = ast.unparse(node.targets[0]), node.value
+        is_copy = isinstance(value, ast.Call) and ast.unparse(value.func) in (
+            "copy.deepcopy",
+            "deepcopy",
+        )
+        if is_copy and _TARGET.search(name.lower()) and _is_used_alone(tree, name, node):
+            yield value
+
+
+def _is_used_alone(tree: ast.Module, name: str, made: ast.Assign) -> bool:
+    """True if all that is done with a module is to call it, and what else changes no weight."""
+    parents = {id(child): x for x in ast.walk(tree) for child in ast.iter_child_nodes(x)}
+    every = [x for x in ast.walk(tree) if isinstance(x, (ast.Name, ast.Attribute))]
+    uses = [x for x in every if ast.unparse(x) == name and x is not made.targets[0]]
+    is_called = False
+    for use in uses:
+        parent = parents.get(id(use))
+        if isinstance(parent, ast.Call) and parent.func is use:
+            is_called = True
+        elif not isinstance(parent, ast.Attribute) or not _is_harmless(parent, parents):
+            return False
+    return is_called
+
+
+def _is_harmless(attribute: ast.Attribute, parents: dict[int, ast.AST]) -> bool:
+    call = parents.get(id(attribute))
+    if not isinstance(call, ast.Call) or call.func is not attribute:
+        return False
+    if attribute.attr not in _GIVES:
+        return True
+    loop = parents.get(id(call))
+    if not isinstance(loop, ast.For) or loop.iter is not call:
+        return False
+    return "requires_grad" in ast.unparse(loop)

@@ -1,0 +1,108 @@
+"""Slips in the code that trains, wherever it is: it is read, and none of it is run."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from taiyi_fx.findings.facts.source.clipping import clips_behind_steps
+from taiyi_fx.findings.facts.source.derivatives import terms_without_gradient
+from taiyi_fx.findings.facts.source.held_weights import lagging_targets, live_states
+from taiyi_fx.findings.facts.source.of_classes import is_returning
+from taiyi_fx.findings.facts.source.orders import parted_pairs, rewards_in_reversed_order
+from taiyi_fx.findings.facts.source.policies import (
+    actions_drawn_again,
+    turned_entropies,
+    turned_preferences,
+    turned_ratios,
+)
+from taiyi_fx.findings.facts.source.remade import remade_optimizers
+from taiyi_fx.findings.facts.source.reseeding import seeds_in_loops
+from taiyi_fx.findings.facts.source.scaling import scaled_clips, scalers_never_updated
+from taiyi_fx.findings.facts.source.slip import Slip, shortened
+from taiyi_fx.findings.facts.source.terms import constant_terms, lost_terms
+from taiyi_fx.findings.facts.source.unused import unused_parts
+
+_OWN = (os.path.join(Path(__file__).parents[3], ""), sysconfig.get_path("stdlib"))
+_LIBRARIES = ("site-packages", "dist-packages")
+
+
+def files_of_loop() -> list[str]:
+    """The script, and the files of the functions that run now, but for those of libraries."""
+    found = dict.fromkeys([str(getattr(sys.modules.get("__main__"), "__file__", None) or "")])
+    frame = sys._getframe()
+    while frame is not None:
+        found[frame.f_code.co_filename] = None
+        frame = frame.f_back
+    return [path for path in found if not path.startswith(_OWN) and not _is_of_library(path)]
+
+
+def slips_of_loop(files: Iterable[str]) -> tuple[Slip, ...]:
+    """The slips in some files; none in what was typed in by hand.
+
+    Args:
+        files: Their paths, as `files_of_loop` has them.
+    """
+    return tuple(slip for path in files for slip in _read(path))
+
+
+def _is_of_library(path: str) -> bool:
+    return any(home in path for home in _LIBRARIES)
+
+
+def _read(path: str) -> list[Slip]:
+    """The slips in a file; none in what is no code of Python, or nested beyond what can be read."""
+    try:
+        return [*_of_file(path)]
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+
+
+def _of_file(path: str) -> Iterator[Slip]:
+    tree = ast.parse("".join(linecache.getlines(path)))
+    file = path.replace("\\", "/").rpartition("/")[2]
+    for kind, read in _READERS.items():
+        yield from (Slip(shortened(one), f"{file}:{one.lineno}", kind) for one in read(tree))
+
+
+def _results_thrown_away(tree: ast.Module) -> Iterator[ast.expr]:
+    """The calls of methods that return another tensor, of ``.data`` or ``.grad``."""
+    statements = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    return filter(_leaves_a_tensor_as_it_is, statements)
+
+
+def _leaves_a_tensor_as_it_is(call: ast.expr) -> bool:
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return False
+    given = call.func.value
+    is_tensor = isinstance(given, ast.Attribute) and given.attr in ("data", "grad")
+    is_plain = not any(keyword.arg in ("out", None) for keyword in call.keywords)
+    return is_tensor and is_plain and is_returning(call.func.attr)
+
+
+_READERS: Mapping[str, Callable[[ast.Module], Iterator[ast.expr]]] = {
+    "dropped_result": _results_thrown_away,
+    "constant_penalty": terms_without_gradient,
+    "constant_term": constant_terms,
+    "lost_term": lost_terms,
+    "late_clipping": clips_behind_steps,
+    "scaled_clipping": scaled_clips,
+    "stuck_scaler": scalers_never_updated,
+    "reseeded": seeds_in_loops,
+    "remade_optimizer": remade_optimizers,
+    "live_state": live_states,
+    "lagging_target": lagging_targets,
+    "unused_part": unused_parts,
+    "parted_pairs": parted_pairs,
+    "reversed_returns": rewards_in_reversed_order,
+    "turned_ratio": turned_ratios,
+    "turned_preference": turned_preferences,
+    "turned_entropy": turned_entropies,
+    "drawn_again": actions_drawn_again,
+}
+"""The readers of code that trains, by the kind of the finding that tells what they find."""

@@ -1,0 +1,153 @@
+"""Rows that code brings into another order than those that belong to them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from taiyi_fx.findings.facts.source.syntax import (
+    LOOPS,
+    Scope,
+    called,
+    has_backward,
+    inner,
+    names_in,
+    scopes_of,
+    statements_in,
+)
+
+_DRAWS = frozenset({"randperm", "permutation"})
+_DRAWS_ROWS = _DRAWS | {"randint", "choice", "integers"}
+_INPUTS = re.compile(r"(?:x|xs|inputs?|images?|imgs?|data|features?|samples?|src)(_\w+)?")
+_TARGETS = re.compile(r"(?:y|ys|targets?|labels?|tgt|classes)(_\w+)?")
+_TURNS = frozenset({"reverse", "reversed", "flip", "flipud", "appendleft", "insert"})
+
+
+def rewards_in_reversed_order(tree: ast.Module) -> Iterator[ast.expr]:
+    """The lists of discounted sums that are made from the last on, and never turned round.
+
+    As ``for r in reversed(rewards): total = r + gamma * total; returns.append(total)``.
+    """
+    for scope in scopes_of(tree):
+        for loop in (node for node in inner(scope) if isinstance(node, (ast.For, ast.AsyncFor))):
+            appended = _summed_into(loop) if _is_from_the_last(loop.iter) else None
+            if appended is not None and not _turns_round(scope, loop):
+                yield appended
+
+
+def _is_from_the_last(over: ast.expr) -> bool:
+    """True for ``reversed(...)`` of what is no range, whose numbers tell the place, and [::-1]."""
+    if isinstance(over, ast.Call) and called(over) == "reversed":
+        return not any(called(call) in ("range", "enumerate") for call in _calls(over))
+    return isinstance(over, ast.Subscript) and _is_backwards(over.slice)
+
+
+def _is_backwards(cut: ast.expr) -> bool:
+    return isinstance(cut, ast.Slice) and cut.step is not None and ast.unparse(cut.step) == "-1"
+
+
+def _calls(node: ast.AST) -> list[ast.Call]:
+    return [x for x in ast.walk(node) if isinstance(x, ast.Call)]
+
+
+def _summed_into(loop: ast.For | ast.AsyncFor) -> ast.expr | None:
+    """The call that appends a sum which goes on from turn to turn, by a factor; None if none."""
+    sums: set[str] = set()
+    for node in loop.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            goes_on = any(
+                isinstance(x, ast.BinOp)
+                and isinstance(x.op, ast.Mult)
+                and name in (ast.unparse(x.left), ast.unparse(x.right))
+                for x in ast.walk(node.value)
+            )
+            sums |= {name} if goes_on else set()
+        call = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(call, ast.Call) and called(call) == "append" and call.args:
+            return call if ast.unparse(call.args[0]) in sums else None
+    return None
+
+
+def _turns_round(scope: Scope, loop: ast.AST) -> bool:
+    """True if code turns anything round beside the loop's own way."""
+    own = {id(x) for x in ast.walk(getattr(loop, "iter", loop))}
+    for node in inner(scope):
+        if id(node) in own:
+            continue
+        if isinstance(node, ast.Call) and called(node) in _TURNS:
+            return True
+        if isinstance(node, ast.Subscript) and _is_backwards(node.slice):
+            return True
+    return False
+
+
+def parted_pairs(tree: ast.Module) -> Iterator[ast.expr]:
+    """The rows that are taken in another order than the targets, or inputs, that belong to them.
+
+    As ``x[order[i : i + n]]`` beside ``y[i : i + n]``, and ``x = x[torch.randperm(n)]`` beside
+    ``y = y[torch.randperm(n)]``.
+    """
+    for scope in scopes_of(tree):
+        if has_backward(scope):
+            yield from _cut_alone(scope)
+            yield from _drawn_apart(scope)
+
+
+def _cut_alone(scope: Scope) -> Iterator[ast.expr]:
+    """The rows that are cut as an order is, by the same places, in the same turn of a loop."""
+    orders = {
+        name
+        for node in inner(scope)
+        if isinstance(node, ast.Assign) and _is_drawn(node.value)
+        for name in map(ast.unparse, node.targets)
+    }
+    every = [node for node in inner(scope) if isinstance(node, ast.Subscript)]
+    ordered = {ast.unparse(x.value) for x in every if _names_any(x.slice, orders)}
+    for loop in (node for node in inner(scope) if isinstance(node, LOOPS) and has_backward(node)):
+        cuts = [x for x in inner(loop) if isinstance(x, ast.Subscript)]
+        cuts = [x for x in cuts if isinstance(x.slice, ast.Slice) and isinstance(x.value, ast.Name)]
+        at = {ast.unparse(x.slice) for x in cuts if ast.unparse(x.value) in orders}
+        for cut in cuts:
+            name = ast.unparse(cut.value)
+            is_alone = name not in orders | ordered and ast.unparse(cut.slice) in at
+            if is_alone and not _is_set_by_order(scope, name, orders):
+                yield cut
+
+
+def _is_set_by_order(scope: Scope, name: str, orders: set[str]) -> bool:
+    """True for rows that anything brought into an order already, or that are an order's part."""
+    sets = (x for x in statements_in(scope) if isinstance(x, ast.Assign))
+    values = (x.value for x in sets if name in names_in(x, ast.Store))
+    return any(_names_any(x, orders) or any(map(_is_drawn, _calls(x))) for x in values)
+
+
+def _names_any(node: ast.AST, names: set[str]) -> bool:
+    return any(
+        isinstance(x, (ast.Name, ast.Attribute)) and ast.unparse(x) in names for x in ast.walk(node)
+    )
+
+
+def _is_drawn(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and called(value) in _DRAWS
+
+
+def _drawn_apart(scope: Scope) -> Iterator[ast.expr]:
+    """The targets whose order is drawn once more, beside that of the inputs of the same name."""
+    drawn = [(name, node) for node in inner(scope) if (name := _ordered_by_draw(node))]
+    inputs = {found[1] for name, _ in drawn if (found := _INPUTS.fullmatch(name))}
+    for name, node in drawn:
+        found = _TARGETS.fullmatch(name)
+        if found and found[1] in inputs and isinstance(node, ast.expr):
+            yield node
+
+
+def _ordered_by_draw(node: ast.AST) -> str:
+    """The name of what is taken by an index that is drawn for it alone, or shuffled; else empty."""
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+        is_alone = isinstance(node.slice, ast.Call) and called(node.slice) in _DRAWS_ROWS
+        return ast.unparse(node.value).lower() if is_alone else ""
+    if isinstance(node, ast.Call) and called(node) == "shuffle" and len(node.args) == 1:
+        return ast.unparse(node.args[0]).lower()
+    return ""

@@ -1,0 +1,62 @@
+"""Steps of a gradient scaler that code leaves out: it clips scaled gradients, or never updates."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from taiyi_fx.findings.facts.source.syntax import called, calls_in, scopes_of
+
+_CLIPS = frozenset({"clip_grad_norm_", "clip_grad_value_"})
+
+
+def scaled_clips(tree: ast.Module) -> Iterator[ast.expr]:
+    """The calls that clip gradients which a scaler has scaled, where nothing unscales them."""
+    if "unscale_" in _names(tree):
+        return
+    for scope in scopes_of(tree):
+        calls = calls_in(scope)
+        scales = any(_is_scaled_backward(call) for call in calls)
+        steps = any(called(call) == "step" and call.args and _is_scaler(call) for call in calls)
+        clips = [call for call in calls if called(call) in _CLIPS]
+        if scales and steps and len(clips) and not _is_optional(scope):
+            yield from clips
+
+
+def _is_optional(scope: ast.AST) -> bool:
+    """True for code that has another way, without a scaler, in which clipping may lie."""
+    backwards = [call for call in calls_in(scope) if called(call) == "backward"]
+    return not all(map(_is_scaled_backward, backwards))
+
+
+def scalers_never_updated(tree: ast.Module) -> Iterator[ast.expr]:
+    """The steps of a scaler that is never updated: one that has skipped a step goes on to."""
+    for scope in scopes_of(tree):
+        calls = calls_in(scope)
+        steps = [call for call in calls if called(call) == "step" and call.args]
+        steps = [call for call in steps if _is_scaler(call)]
+        updates = {_whose(call) for call in _every(tree) if called(call) == "update"}
+        if any(map(_is_scaled_backward, calls)):
+            yield from (call for call in steps if _whose(call) not in updates)
+
+
+def _is_scaled_backward(call: ast.Call) -> bool:
+    """True for ``scaler.scale(loss).backward()``."""
+    of = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return called(call) == "backward" and isinstance(of, ast.Call) and called(of) == "scale"
+
+
+def _is_scaler(call: ast.Call) -> bool:
+    return "scaler" in _whose(call).lower()
+
+
+def _whose(call: ast.Call) -> str:
+    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+
+
+def _every(tree: ast.AST) -> Iterator[ast.Call]:
+    return (x for x in ast.walk(tree) if isinstance(x, ast.Call))
+
+
+def _names(tree: ast.AST) -> set[str]:
+    return {x.attr for x in ast.walk(tree) if isinstance(x, ast.Attribute)}

@@ -1,0 +1,77 @@
+"""Rows in another order than those that belong to them."""
+
+import pytest
+
+from taiyi_fx.findings.facts.source.orders import parted_pairs, rewards_in_reversed_order
+from tests.findings.facts.source.reading import found_in
+
+RETURNS = """
+def returns(rewards):
+    total, out = 0.0, []
+    for r in {over}:
+        total = r + 0.99 * total
+        {append}
+    return {result}
+"""
+APPEND = "out.append(total)"
+EPOCH = """
+order = torch.randperm(n)
+{before}
+for i in range(0, n, 32):
+    xb, yb = {rows}
+    loss = f(model(xb), yb)
+    loss.backward()
+"""
+
+
+@pytest.mark.parametrize("over", ["reversed(rewards)", "rewards[::-1]"])
+def test_sums_from_the_last_reward_on_that_stay_so_are_found(over):
+    code = RETURNS.format(over=over, append=APPEND, result="torch.tensor(out)")
+    assert found_in(code, rewards_in_reversed_order) == [(6, APPEND)]
+
+
+@pytest.mark.parametrize(
+    ("over", "append", "result"),
+    [
+        ("reversed(rewards)", APPEND, "torch.tensor(out[::-1])"),
+        ("reversed(rewards)", APPEND, "torch.tensor(out).flip(0)"),
+        ("reversed(rewards)", APPEND, "list(reversed(out))"),
+        ("reversed(rewards)", "out.insert(0, total)", "out"),
+        ("reversed(rewards)", "out.append(r)", "out"),
+        ("rewards", APPEND, "out"),
+        ("reversed(range(len(rewards)))", APPEND, "out"),
+    ],
+)
+def test_sums_in_their_order_are_none(over, append, result):
+    code = RETURNS.format(over=over, append=append, result=result)
+    assert found_in(code, rewards_in_reversed_order) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "before", "found"),
+    [
+        ("x[order[i : i + 32]], y[i : i + 32]", "pass", ["y[i:i + 32]"]),
+        ("x[i : i + 32], y[order[i : i + 32]]", "pass", ["x[i:i + 32]"]),
+        ("x[order[i : i + 32]], y[order[i : i + 32]]", "pass", []),
+        ("x[order[i : i + 32]], y[i : i + 32]", "y = y[order]", []),
+        ("x[i : i + 32], y[i : i + 32]", "pass", []),
+        ("x[order[i : i + 32]], y[i : i + 64]", "pass", []),
+        (
+            "x[torch.randint(n, (32,))], y[torch.randint(n, (32,))]",
+            "pass",
+            ["y[torch.randint(n, (32,))]"],
+        ),
+        ("x[torch.randint(n, (32,))], z[torch.randint(n, (32,))]", "pass", []),
+        ("x, y", "x, y = x[torch.randperm(n)], y[torch.randperm(n)]", ["y[torch.randperm(n)]"]),
+        (
+            "x, y",
+            "np.random.shuffle(x_train), np.random.shuffle(y_train)",
+            ["np.random.shuffle(y_train)"],
+        ),
+        ("x, y", "np.random.shuffle(x_train), np.random.shuffle(x_test)", []),
+        ("x, y", "np.random.shuffle(x_train), np.random.shuffle(y_test)", []),
+    ],
+)
+def test_inputs_and_targets_in_orders_of_their_own_are_found(rows, before, found):
+    code = EPOCH.format(rows=rows, before=before)
+    assert [text for _, text in found_in(code, parted_pairs)] == found

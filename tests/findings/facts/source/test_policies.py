@@ -1,0 +1,82 @@
+"""Losses of policies and preferences that are the other way round."""
+
+import pytest
+
+from taiyi_fx.findings.facts.source.policies import (
+    actions_drawn_again,
+    turned_entropies,
+    turned_preferences,
+    turned_ratios,
+)
+from tests.findings.facts.source.reading import found_in
+
+
+@pytest.mark.parametrize(
+    ("code", "is_found"),
+    [
+        ("ratio = torch.exp(old_logp - logp)", True),
+        ("ratio = (batch.logp_old - new_logp).exp()", True),
+        ("ratio = torch.exp(logp - old_logp)", False),
+        ("ratio = torch.exp(old_logp - sampling_logp)", False),
+        ("kl = torch.exp(old_logp - logp)", False),
+        ("ratio = torch.exp(a - b)", False),
+        ("ratio = threshold - logp", False),
+    ],
+)
+def test_a_ratio_of_the_old_policy_to_the_new_is_found(code, is_found):
+    assert bool(found_in(code, turned_ratios)) == is_found
+
+
+@pytest.mark.parametrize(
+    ("code", "is_found"),
+    [
+        ("loss = -F.logsigmoid(beta * (rejected - chosen)).mean()", True),
+        ("loss = -F.logsigmoid(beta * ((logp_l - ref_l) - (logp_w - ref_w))).mean()", True),
+        ("loss = -F.logsigmoid((logp_l - logp_w) - (ref_l - ref_w)).mean()", True),
+        ("margin = r_rejected - r_chosen\nloss = -torch.log(torch.sigmoid(margin))", True),
+        ("loss = -F.logsigmoid(beta * (chosen - rejected)).mean()", False),
+        ("loss = -F.logsigmoid(-beta * (rejected - chosen)).mean()", False),
+        ("loss = F.softplus(rejected - chosen)", False),
+        ("loss = F.logsigmoid(rejected - chosen)", False),
+        ("loss = -F.logsigmoid((logp_w - logp_l) - (ref_w - ref_l))", False),
+        ("loss = -F.logsigmoid(a - b)", False),
+    ],
+)
+def test_a_margin_of_the_rejected_is_found(code, is_found):
+    assert bool(found_in(code, turned_preferences)) == is_found
+
+
+@pytest.mark.parametrize(
+    ("code", "is_found"),
+    [
+        ("a = d.sample()\nlogp = d.log_prob(d.sample())", True),
+        ("a = d.sample()\nlogp = d.log_prob(a)", False),
+        ("logp = d.log_prob(d.sample())", False),
+        ("a = d.sample()\nlogp = e.log_prob(e.sample())", False),
+        ("a = d.sample()\nlogp = d.log_prob(d.rsample())", False),
+    ],
+)
+def test_the_probability_of_an_action_that_is_drawn_again_is_found(code, is_found):
+    assert bool(found_in(code, actions_drawn_again)) == is_found
+
+
+@pytest.mark.parametrize(
+    ("loss", "is_found"),
+    [
+        ("policy_loss + 0.01 * entropy", True),
+        ("policy_loss + d.entropy().mean() * coefficient", True),
+        ("policy_loss - 0.01 * entropy", False),
+        ("policy_loss + -0.01 * entropy", False),
+        ("policy_loss - (value_loss - 0.01 * entropy)", True),
+        ("policy_loss + 0.01 * entropy_loss", False),
+        ("policy_loss", False),
+    ],
+)
+def test_an_entropy_that_a_loss_adds_is_found(loss, is_found):
+    code = f"entropy = d.entropy().mean()\nlogp = d.log_prob(a)\nloss = {loss}\nloss.backward()"
+    assert bool(found_in(code, turned_entropies)) == is_found
+
+
+def test_an_entropy_of_what_is_no_policy_may_be_minimized():
+    code = "entropy = d.entropy().mean()\nloss = f(x) + entropy\nloss.backward()"
+    assert found_in(code, turned_entropies) == []

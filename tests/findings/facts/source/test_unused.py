@@ -1,0 +1,56 @@
+"""Parts of a batch that say what counts, and are not read."""
+
+import pytest
+
+from taiyi_fx.findings.facts.source.unused import unused_parts
+from tests.findings.facts.source.reading import found_in
+
+LOOP = """
+for {names} in batches:
+    loss = f(model(x), y, {used})
+    loss.backward()
+"""
+FUNCTION = """
+def update(batch):
+    s, a, r, new, done = batch
+    target = r + gamma * q(new).max(1).values{used}
+    loss = f(q(s).gather(1, a), target)
+    loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        ("(x, y, mask)", ["mask"]),
+        ("i, (x, y, lengths)", ["lengths"]),
+        ("x, y, attention_mask", ["attention_mask"]),
+        ("x, y, dones_batch", ["dones_batch"]),
+        ("x, y, importance_weights", ["importance_weights"]),
+        ("x, y, _", []),
+        ("x, y, name", []),
+        ("x, y, masked", []),
+        ("x, y", []),
+    ],
+)
+def test_names_that_tell_what_counts_are_found_where_nothing_reads_them(names, found):
+    assert [text for _, text in found_in(LOOP.format(names=names, used=0), unused_parts)] == found
+
+
+def test_a_part_that_is_read_is_none():
+    assert found_in(LOOP.format(names="x, y, mask", used="mask"), unused_parts) == []
+
+
+def test_ends_of_episodes_that_a_target_leaves_out_are_found():
+    assert found_in(FUNCTION.format(used=""), unused_parts) == [(3, "done")]
+    assert found_in(FUNCTION.format(used=" * (1 - done)"), unused_parts) == []
+    inner = FUNCTION.format(used=" * alive()") + "    def alive():\n        return 1 - done\n"
+    assert found_in(inner, unused_parts) == []
+    own = FUNCTION.format(used="") + "    def alive(done):\n        return 1 - done\n"
+    assert found_in(own, unused_parts) == [(3, "done")]
+    theirs = "global done\n" + FUNCTION.format(used="").replace("    s,", "    global done\n    s,")
+    assert found_in(theirs, unused_parts) == []
+
+
+def test_code_that_does_not_train_may_leave_them():
+    assert found_in("for x, mask in batches:\n    model(x)\n", unused_parts) == []
