@@ -10,11 +10,17 @@ import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from taiyi_fx.findings.facts.source.clearing import cleared_between
 from taiyi_fx.findings.facts.source.clipping import clips_behind_steps
 from taiyi_fx.findings.facts.source.derivatives import terms_without_gradient
 from taiyi_fx.findings.facts.source.held_weights import lagging_targets, live_states
 from taiyi_fx.findings.facts.source.of_classes import is_returning
-from taiyi_fx.findings.facts.source.orders import parted_pairs, rewards_in_reversed_order
+from taiyi_fx.findings.facts.source.orders import (
+    leaked_targets,
+    parted_flips,
+    parted_pairs,
+    rewards_in_reversed_order,
+)
 from taiyi_fx.findings.facts.source.policies import (
     actions_drawn_again,
     turned_entropies,
@@ -64,10 +70,12 @@ def _read(path: str) -> list[Slip]:
 
 
 def _of_file(path: str) -> Iterator[Slip]:
-    tree = ast.parse("".join(linecache.getlines(path)))
+    code = "".join(linecache.getlines(path))
+    tree = ast.parse(code)
     file = path.replace("\\", "/").rpartition("/")[2]
-    for kind, read in _READERS.items():
-        yield from (Slip(shortened(one), f"{file}:{one.lineno}", kind) for one in read(tree))
+    for kind, (read, words) in _READERS.items():
+        if any(word in code for word in words.split()):
+            yield from (Slip(shortened(one), f"{file}:{one.lineno}", kind) for one in read(tree))
 
 
 def _results_thrown_away(tree: ast.Module) -> Iterator[ast.expr]:
@@ -85,24 +93,28 @@ def _leaves_a_tensor_as_it_is(call: ast.expr) -> bool:
     return is_tensor and is_plain and is_returning(call.func.attr)
 
 
-_READERS: Mapping[str, Callable[[ast.Module], Iterator[ast.expr]]] = {
-    "dropped_result": _results_thrown_away,
-    "constant_penalty": terms_without_gradient,
-    "constant_term": constant_terms,
-    "lost_term": lost_terms,
-    "late_clipping": clips_behind_steps,
-    "scaled_clipping": scaled_clips,
-    "stuck_scaler": scalers_never_updated,
-    "reseeded": seeds_in_loops,
-    "remade_optimizer": remade_optimizers,
-    "live_state": live_states,
-    "lagging_target": lagging_targets,
-    "unused_part": unused_parts,
-    "parted_pairs": parted_pairs,
-    "reversed_returns": rewards_in_reversed_order,
-    "turned_ratio": turned_ratios,
-    "turned_preference": turned_preferences,
-    "turned_entropy": turned_entropies,
-    "drawn_again": actions_drawn_again,
+_READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] = {
+    "dropped_result": (_results_thrown_away, "data grad"),
+    "constant_penalty": (terms_without_gradient, "autograd"),
+    "constant_term": (constant_terms, "item detach numpy"),
+    "lost_term": (lost_terms, "backward"),
+    "cleared_between": (cleared_between, "zero_grad"),
+    "late_clipping": (clips_behind_steps, "clip_grad"),
+    "scaled_clipping": (scaled_clips, "clip_grad"),
+    "stuck_scaler": (scalers_never_updated, "scaler"),
+    "reseeded": (seeds_in_loops, "seed"),
+    "remade_optimizer": (remade_optimizers, "backward"),
+    "live_state": (live_states, "load_state_dict"),
+    "lagging_target": (lagging_targets, "deepcopy"),
+    "unused_part": (unused_parts, "backward"),
+    "parted_pairs": (parted_pairs, "randperm permutation randint choice integers shuffle"),
+    "parted_flip": (parted_flips, "flip"),
+    "leaked_target": (leaked_targets, "y target label"),
+    "reversed_returns": (rewards_in_reversed_order, "append"),
+    "turned_ratio": (turned_ratios, "ratio"),
+    "turned_preference": (turned_preferences, "sigmoid"),
+    "turned_entropy": (turned_entropies, "entropy"),
+    "drawn_again": (actions_drawn_again, "log_prob"),
 }
-"""The readers of code that trains, by the kind of the finding that tells what they find."""
+"""The readers of code that trains, by the kind of the finding that tells what they find; each with
+words of which one has to be in the code, as most files have none."""

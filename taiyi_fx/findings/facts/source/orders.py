@@ -10,6 +10,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     LOOPS,
     Scope,
     called,
+    calls_in,
     has_backward,
     inner,
     names_in,
@@ -21,6 +22,9 @@ _DRAWS = frozenset({"randperm", "permutation"})
 _DRAWS_ROWS = _DRAWS | {"randint", "choice", "integers"}
 _INPUTS = re.compile(r"(?:x|xs|inputs?|images?|imgs?|data|features?|samples?|src)(_\w+)?")
 _TARGETS = re.compile(r"(?:y|ys|targets?|labels?|tgt|classes)(_\w+)?")
+_IMAGES = re.compile(r"(x|xs|im|ims|imgs?|images?|inputs?|pixels?|pixel_values|batch)(_\w+)?")
+_PLACES = re.compile(r"(masks?|box(es)?|bbox(es)?|keypoints?|segmentations?|seg_?maps?)(_\w+)?")
+_FLIPS = frozenset("flip fliplr hflip flip_left_right horizontal_flip".split())
 _TURNS = frozenset({"reverse", "reversed", "flip", "flipud", "appendleft", "insert"})
 
 
@@ -93,6 +97,73 @@ def parted_pairs(tree: ast.Module) -> Iterator[ast.expr]:
         if has_backward(scope):
             yield from _cut_alone(scope)
             yield from _drawn_apart(scope)
+
+
+def parted_flips(tree: ast.Module) -> Iterator[ast.expr]:
+    """The images that are turned round, where the masks or boxes beside them stay as they are.
+
+    Of code in which both have a name, and nothing is done with the other behind the flip.
+    """
+    for scope in scopes_of(tree):
+        places = {
+            x.id for x in ast.walk(scope) if isinstance(x, ast.Name) and _PLACES.fullmatch(x.id)
+        }
+        flips = [call for call in calls_in(scope) if called(call) in _FLIPS]
+        flipped = {x for call in flips for x in _all_names(call)}
+        if not places or not flips or flipped & places:
+            continue
+        turned = {
+            name
+            for node in statements_in(scope)
+            if isinstance(node, (ast.Assign, ast.AugAssign))
+            for target in ([node.target] if isinstance(node, ast.AugAssign) else node.targets)
+            for name in _all_names(target) & places
+            if not _is_copy(node.value)
+        }
+        if not turned:
+            yield from (call for call in flips if any(map(_IMAGES.fullmatch, _all_names(call))))
+
+
+def _all_names(node: ast.AST) -> set[str]:
+    return {x.id for x in ast.walk(node) if isinstance(x, ast.Name)}
+
+
+def _is_copy(value: ast.expr) -> bool:
+    """True for a plain copy, or several."""
+    every = value.elts if isinstance(value, ast.Tuple) else [value]
+    return all(isinstance(x, ast.Call) and called(x) in ("clone", "copy") for x in every)
+
+
+def leaked_targets(tree: ast.Module) -> Iterator[ast.expr]:
+    """The targets that lie within the window which a model is given to tell them by.
+
+    As ``ys.append(s[i + n - 1])`` beside ``xs.append(s[i : i + n])``.
+    """
+    for scope in scopes_of(tree):
+        windows = {
+            (ast.unparse(x.value), ast.unparse(x.slice.upper))
+            for x in inner(scope)
+            if isinstance(x, ast.Subscript) and isinstance(x.slice, ast.Slice) and x.slice.upper
+        }
+        for given in _given_to_targets(scope):
+            place = given.slice
+            if not isinstance(place, ast.BinOp) or not isinstance(place.op, ast.Sub):
+                continue
+            if (ast.unparse(given.value), ast.unparse(place.left)) in windows:
+                yield given
+
+
+def _given_to_targets(scope: Scope) -> Iterator[ast.Subscript]:
+    """The entries that code puts into what is named as targets are."""
+    for node in inner(scope):
+        if isinstance(node, ast.Call) and called(node) == "append" and node.args:
+            of, value = ast.unparse(node.func).removesuffix(".append"), node.args[0]
+        elif isinstance(node, ast.Assign):
+            of, value = ast.unparse(node.targets[0]), node.value
+        else:
+            continue
+        if _TARGETS.fullmatch(of.lower()):
+            yield from (x for x in ast.walk(value) if isinstance(x, ast.Subscript))
 
 
 def _cut_alone(scope: Scope) -> Iterator[ast.expr]:

@@ -10,6 +10,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     called,
     calls_in,
     factors_of,
+    has_backward,
     inner,
     minimized_in,
     names_in,
@@ -66,14 +67,19 @@ def _is_of_the_lost(margin: ast.expr) -> bool:
 
 
 def actions_drawn_again(tree: ast.Module) -> Iterator[ast.expr]:
-    """The probabilities of actions that are drawn for them alone, beside those that are taken."""
+    """The probabilities of actions that are drawn for them alone, and so never taken.
+
+    In code that trains, or that draws others beside.
+    """
     for scope in scopes_of(tree):
-        draws = [call for call in calls_in(scope) if called(call) == "sample"]
-        for call in calls_in(scope):
-            given = call.args[:1] if called(call) == "log_prob" else []
-            others = [ast.unparse(x) for x in draws if x not in given]
-            if given and given[0] in draws and ast.unparse(given[0]) in others:
-                yield call
+        calls = calls_in(scope)
+        draws = [call for call in calls if called(call) == "sample"]
+        for call in (x for x in calls if called(x) == "log_prob" and x.args):
+            drawn = call.args[0]
+            if drawn in draws:
+                others = [ast.unparse(x) for x in draws if x is not drawn]
+                if has_backward(scope) or ast.unparse(drawn) in others:
+                    yield call
 
 
 def turned_entropies(tree: ast.Module) -> Iterator[ast.expr]:

@@ -31,11 +31,12 @@ def _is_optional(scope: ast.AST) -> bool:
 
 def scalers_never_updated(tree: ast.Module) -> Iterator[ast.expr]:
     """The steps of a scaler that is never updated: one that has skipped a step goes on to."""
+    every = [x for x in ast.walk(tree) if isinstance(x, ast.Call)]
+    updates = {_whose(call) for call in every if called(call) == "update"}
     for scope in scopes_of(tree):
         calls = calls_in(scope)
         steps = [call for call in calls if called(call) == "step" and call.args]
         steps = [call for call in steps if _is_scaler(call)]
-        updates = {_whose(call) for call in _every(tree) if called(call) == "update"}
         if any(map(_is_scaled_backward, calls)):
             yield from (call for call in steps if _whose(call) not in updates)
 
@@ -52,10 +53,6 @@ def _is_scaler(call: ast.Call) -> bool:
 
 def _whose(call: ast.Call) -> str:
     return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
-
-
-def _every(tree: ast.AST) -> Iterator[ast.Call]:
-    return (x for x in ast.walk(tree) if isinstance(x, ast.Call))
 
 
 def _names(tree: ast.AST) -> set[str]:

@@ -44,6 +44,14 @@ _KINDS = (
         "part of what backward is called of",
     ),
     SlipKind(
+        "cleared_between",
+        "warning",
+        "Call zero_grad() before the loop over parts of a batch, or behind the step, so that their "
+        "gradients add up",
+        "clears the gradients before each backward, though a step is taken but once for several "
+        "of them: those of the last alone count",
+    ),
+    SlipKind(
         "late_clipping",
         "warning",
         "Clip between backward and the optimizer's step",
@@ -103,6 +111,18 @@ _KINDS = (
         "warning",
         "Draw one order, and index both by it: x[order[i : i + n]], y[order[i : i + n]]",
         "takes rows in another order than that of the inputs or targets that belong to them",
+    ),
+    SlipKind(
+        "parted_flip",
+        "warning",
+        "Turn masks, boxes and points round with the image: masks.flip(-1), 1 - x of a box",
+        "turns images round, and leaves the masks or boxes beside them as they are",
+    ),
+    SlipKind(
+        "leaked_target",
+        "warning",
+        "Take what comes behind the window: s[i + n] for s[i : i + n]",
+        "is a target that lies within the window which the model is given: it learns to copy",
     ),
     SlipKind(
         "reversed_returns",

@@ -52,6 +52,7 @@ def test_a_margin_of_the_rejected_is_found(code, is_found):
         ("a = d.sample()\nlogp = d.log_prob(d.sample())", True),
         ("a = d.sample()\nlogp = d.log_prob(a)", False),
         ("logp = d.log_prob(d.sample())", False),
+        ("logp = d.log_prob(d.sample())\n(logp * r).mean().backward()", True),
         ("a = d.sample()\nlogp = e.log_prob(e.sample())", False),
         ("a = d.sample()\nlogp = d.log_prob(d.rsample())", False),
     ],
