@@ -127,17 +127,36 @@ def _of_function(function: types.FunctionType, own: _Own) -> Iterator[Slip]:
 
 
 def _torn_views(tree: ast.AST) -> Iterator[ast.Call]:
-    """Calls as ``x.view(b, a, c)`` behind ``a, b, c = x.shape``, if x is the same still."""
+    """Calls as ``x.view(b, a, c)`` behind ``a, b, c = x.shape``, if x is the same still.
+
+    And as ``x.view(x.size(0), n, x.size(1))``, by which an axis comes behind a new one.
+    """
     sets = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
     unpacked = [(node, *known) for node in sets if (known := _sizes_unpacked(node))]
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
     for view in (call for call in calls if _is_view(call)):
         of = getattr(view.func, "value", None)
+        if _puts_an_axis_behind(view):
+            yield view
         for node, tensor, sizes in unpacked:
             is_of_it = isinstance(of, ast.Name) and of.id == tensor
             is_torn = is_of_it and _is_swapped(sizes, _names(view.args))
             if is_torn and not _assigns(tree, tensor, range(node.lineno, view.lineno)):
                 yield view
+
+
+def _puts_an_axis_behind(view: ast.Call) -> bool:
+    """True for a view whose axes before some one are those of its tensor, and then has another.
+
+    The size that comes behind it is of the axis which it should begin with.
+    """
+    of = ast.unparse(view.func.value) if isinstance(view.func, ast.Attribute) else ""
+    asked = [ast.unparse(argument) for argument in view.args]
+    kept = 0
+    while kept < len(asked) and asked[kept] in (f"{of}.size({kept})", f"{of}.shape[{kept}]"):
+        kept += 1
+    later = {f"{of}.size({kept})", f"{of}.shape[{kept}]"} & {*asked[kept + 1 :]}
+    return kept > 0 and bool(later) and not {*asked[kept : kept + 1]} & {"1", "-1"}
 
 
 def _sizes_unpacked(node: ast.Assign) -> tuple[str, list[str]] | None:

@@ -161,6 +161,17 @@ class TornBySize(Turned):
         return self.lstm(x.reshape((t, n, c)))[0]
 
 
+class TornBehindAnother(Turned):
+    def forward(self, x):
+        return self.lstm(x.reshape(x.size(0), self.width, x.size(1)))[0]
+
+
+class Split(Turned):
+    def forward(self, x):
+        x = x.view(x.size(0), 1, x.size(1)).view(x.shape[0], -1, x.shape[1])
+        return self.lstm(x.view(-1, 4, x.size(1)).view(x.size(0), x.size(1), 2, 4))[0]
+
+
 class Transposed(Turned):
     def forward(self, x):
         n, t, c = x.shape
@@ -181,6 +192,8 @@ class Joined(Turned):
     [
         (Torn, "x.view(t, n, c)"),
         (TornBySize, "x.reshape((t, n, c))"),
+        (TornBehindAnother, "x.reshape(x.size(0), self.width, x.size(1))"),
+        (Split, ""),
         (Transposed, ""),
         (Joined, ""),
     ],
