@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import functools
 import linecache
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from taiyi_fx.findings.facts.source.arguments import swapped_arguments
+from taiyi_fx.findings.facts.source.averages import turned_averages
 from taiyi_fx.findings.facts.source.clearing import cleared_between
 from taiyi_fx.findings.facts.source.clipping import clips_behind_steps
 from taiyi_fx.findings.facts.source.derivatives import terms_without_gradient
@@ -23,7 +26,9 @@ from taiyi_fx.findings.facts.source.orders import (
 )
 from taiyi_fx.findings.facts.source.policies import (
     actions_drawn_again,
+    turned_ends,
     turned_entropies,
+    turned_policies,
     turned_preferences,
     turned_ratios,
 )
@@ -61,21 +66,27 @@ def _is_of_library(path: str) -> bool:
     return any(home in path for home in _LIBRARIES)
 
 
-def _read(path: str) -> list[Slip]:
-    """The slips in a file; none in what is no code of Python, or nested beyond what can be read."""
+def _read(path: str) -> Sequence[Slip]:
+    return _slips_in("".join(linecache.getlines(path)), path.replace("\\", "/").rpartition("/")[2])
+
+
+@functools.lru_cache(maxsize=64)  # several monitors may be of one script
+def _slips_in(code: str, file: str) -> Sequence[Slip]:
+    """The slips in code; none in what is not Python's, or nested beyond what can be read."""
     try:
-        return [*_of_file(path)]
+        tree = ast.parse(code)
+        readers = {k: read for k, (read, words) in _READERS.items() if _has_any(code, words)}
+        return tuple(
+            Slip(shortened(one), f"{file}:{one.lineno}", kind)
+            for kind, read in readers.items()
+            for one in read(tree)
+        )
     except (SyntaxError, ValueError, RecursionError):
-        return []
+        return ()
 
 
-def _of_file(path: str) -> Iterator[Slip]:
-    code = "".join(linecache.getlines(path))
-    tree = ast.parse(code)
-    file = path.replace("\\", "/").rpartition("/")[2]
-    for kind, (read, words) in _READERS.items():
-        if any(word in code for word in words.split()):
-            yield from (Slip(shortened(one), f"{file}:{one.lineno}", kind) for one in read(tree))
+def _has_any(code: str, words: str) -> bool:
+    return any(word in code for word in words.split())
 
 
 def _results_thrown_away(tree: ast.Module) -> Iterator[ast.expr]:
@@ -113,6 +124,10 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "reversed_returns": (rewards_in_reversed_order, "append"),
     "turned_ratio": (turned_ratios, "ratio"),
     "turned_preference": (turned_preferences, "sigmoid"),
+    "turned_average": (turned_averages, "lerp_ add_ copy_ .data"),
+    "swapped_arguments": (swapped_arguments, "loss cross_entropy kl_div attention Normal"),
+    "turned_policy": (turned_policies, "log"),
+    "turned_end": (turned_ends, "gamma discount"),
     "turned_entropy": (turned_entropies, "entropy"),
     "drawn_again": (actions_drawn_again, "log_prob"),
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from typing import TypeGuard
 
 from taiyi_fx.findings.facts.source.syntax import (
     called,
@@ -22,6 +23,10 @@ from taiyi_fx.findings.facts.source.syntax import (
 _OLD = re.compile(r"(^|_)(old|behaviou?r|prev(ious)?|sampl(ed|er|ing)|rollout)(_|$)")
 _LOST = re.compile(r"(^|_)(reject(ed|s)?|los(er?|ing|t)|l|neg(ative)?)(_|$)")
 _WON = re.compile(r"(^|_)(chosen|accept(ed)?|w(in|on)?|winn(er|ing)|pos(itive)?)(_|$)")
+_LIKELY = re.compile(r"log_?p(i|rob)?s?\b|log_?probs?|^logp")
+_GOOD = re.compile(r"(^|_)(adv(antages?)?|returns?|rewards?|rtg)(_|$)")
+_END = re.compile(r"(is_)?(dones?|terminated|terminals?)(_[bt]|_batch)?")
+_DISCOUNT = re.compile(r"gamma|discount(_factor)?")
 _SIGMOIDS = frozenset("logsigmoid sigmoid log_sigmoid".split())
 
 
@@ -125,3 +130,75 @@ def _is_named(node: ast.AST, name: re.Pattern[str]) -> bool:
         for x in ast.walk(node)
     )
     return any(name.search(one.lower()) for one in named)
+
+
+def turned_policies(tree: ast.Module) -> Iterator[ast.expr]:
+    """The losses by which a policy makes good actions less likely: a minus is missing.
+
+    As ``loss = (log_prob * returns).mean()``, by these names, of which none is negated elsewhere.
+    """
+    if "maximize" in {x.arg for x in ast.walk(tree) if isinstance(x, ast.keyword)}:
+        return
+    for scope in scopes_of(tree):
+        minimized = {ast.unparse(of) for of in minimized_in(scope)}
+        for node in statements_in(scope) if minimized else ():
+            if isinstance(node, ast.Assign) and minimized & {*map(ast.unparse, node.targets)}:
+                names = _names_of_product(node.value)
+                if _is_of_policy(names) and not any(_is_negated(scope, x) for x in names):
+                    yield node.value
+
+
+def _is_of_policy(names: Collection[str]) -> bool:
+    return any(map(_LIKELY.search, names)) and any(map(_GOOD.search, names))
+
+
+def _names_of_product(value: ast.expr) -> list[str]:
+    """The names of the factors of a product above 0, of which a mean may be taken; else none."""
+    if isinstance(value, ast.Call) and called(value) in ("mean", "sum"):
+        of = [value.func.value] if isinstance(value.func, ast.Attribute) else []
+        given = value.args or of
+        return _names_of_product(given[0]) if given else []
+    sign, factors = factors_of(value)
+    return [ast.unparse(x).lower() for x in factors] if sign > 0 and len(factors) > 1 else []
+
+
+def _is_negated(scope: ast.AST, name: str) -> bool:
+    """True for a name that code gives to what begins with a minus, or that comes from elsewhere."""
+    sets = (x for x in statements_in(scope) if isinstance(x, ast.Assign))
+    values = [x.value for x in sets if name in [ast.unparse(t).lower() for t in x.targets]]
+    return any(ast.unparse(value).startswith("-") for value in values)
+
+
+def turned_ends(tree: ast.Module) -> Iterator[ast.expr]:
+    """The products by which what comes next counts where an episode ends, and there alone.
+
+    As ``gamma * done * value`` in the place of ``gamma * (1 - done) * value``.
+    """
+    sets = [x for x in ast.walk(tree) if isinstance(x, ast.Assign)]
+    turned = {
+        ast.unparse(target)
+        for node in sets
+        if ast.unparse(node.value).replace("(", "").startswith(("1", "~", "not"))
+        for target in node.targets
+    }
+    inner_ones = {id(side) for x in ast.walk(tree) if _is_product(x) for side in (x.left, x.right)}
+    for node in ast.walk(tree):
+        if _is_product(node) and id(node) not in inner_ones:
+            names = {_last_name(x): ast.unparse(x) for x in factors_of(node)[1]}
+            ends = [own for name, own in names.items() if _END.fullmatch(name)]
+            if any(map(_DISCOUNT.fullmatch, names)) and ends and not turned & {*ends}:
+                yield node
+
+
+def _is_product(node: ast.AST) -> TypeGuard[ast.BinOp]:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
+
+
+def _last_name(value: ast.expr) -> str:
+    """The last name of a variable, also behind an index or a method; empty of what has none."""
+    while isinstance(value, (ast.Subscript, ast.Call)):
+        of = value.value if isinstance(value, ast.Subscript) else value.func
+        value = of.value if isinstance(value, ast.Call) and isinstance(of, ast.Attribute) else of
+    if isinstance(value, ast.Attribute):
+        return value.attr.lower()
+    return value.id.lower() if isinstance(value, ast.Name) else ""

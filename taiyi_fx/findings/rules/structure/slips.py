@@ -145,6 +145,30 @@ _KINDS = (
         "is what is rejected less what is chosen, and the loss makes it large",
     ),
     SlipKind(
+        "turned_average",
+        "warning",
+        "Turn it round: average.lerp_(p, 0.001), or average.mul_(0.999).add_(p, alpha=0.001)",
+        "makes the average of weights nearly the new ones: its shares are the wrong way round",
+    ),
+    SlipKind(
+        "swapped_arguments",
+        "warning",
+        "Give them in the function's order, or by name",
+        "is given arguments in another order than the function has them, as their names tell",
+    ),
+    SlipKind(
+        "turned_policy",
+        "warning",
+        "Put a minus before it: loss = -(log_prob * returns).mean()",
+        "is made small, and so are the probabilities of actions with good returns",
+    ),
+    SlipKind(
+        "turned_end",
+        "warning",
+        "Write gamma * (1 - done) * value",
+        "counts what comes next where an episode ends, and nowhere else",
+    ),
+    SlipKind(
         "turned_entropy",
         "warning",
         "Subtract it: loss = policy_loss - coefficient * entropy",

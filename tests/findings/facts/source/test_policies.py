@@ -4,7 +4,9 @@ import pytest
 
 from taiyi_fx.findings.facts.source.policies import (
     actions_drawn_again,
+    turned_ends,
     turned_entropies,
+    turned_policies,
     turned_preferences,
     turned_ratios,
 )
@@ -81,3 +83,41 @@ def test_an_entropy_that_a_loss_adds_is_found(loss, is_found):
 def test_an_entropy_of_what_is_no_policy_may_be_minimized():
     code = "entropy = d.entropy().mean()\nloss = f(x) + entropy\nloss.backward()"
     assert found_in(code, turned_entropies) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "is_found"),
+    [
+        ("loss = (log_probs * returns).mean()", True),
+        ("loss = torch.mean(logp * adv)", True),
+        ("loss = (dist.log_prob(a) * advantages).sum()", True),
+        ("loss = -(log_probs * returns).mean()", False),
+        ("loss = (-log_probs * returns).mean()", False),
+        ("loss = (log_probs * -returns).mean()", False),
+        ("returns = -costs\nloss = (log_probs * returns).mean()", False),
+        ("loss = (log_probs * weights).mean()", False),
+        ("loss = mean(x)", False),
+        ("loss = x.sum()", False),
+        ("opt = Adam(p, maximize=True)\nloss = (log_probs * returns).mean()", False),
+    ],
+)
+def test_a_loss_of_a_policy_without_a_minus_is_found(code, is_found):
+    assert bool(found_in(f"{code}\nloss.backward()", turned_policies)) == is_found
+
+
+@pytest.mark.parametrize(
+    ("code", "is_found"),
+    [
+        ("y = r + gamma * done * v", True),
+        ("y = r + self.gamma * dones.float() * q.max(1).values", True),
+        ("y = r + GAMMA * v * batch.terminated[i]", True),
+        ("y = r + gamma * (1 - done) * v", False),
+        ("y = r + gamma * ~done * v", False),
+        ("y = r + gamma * v", False),
+        ("done = 1 - terminal\ny = r + gamma * done * v", False),
+        ("y = r + gamma * not_done * v", False),
+        ("y = done * v", False),
+    ],
+)
+def test_what_counts_where_an_episode_ends_alone_is_found(code, is_found):
+    assert bool(found_in(code, turned_ends)) == is_found

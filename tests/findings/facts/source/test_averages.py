@@ -1,0 +1,59 @@
+"""Averages of weights that move the wrong way round."""
+
+import pytest
+
+from taiyi_fx.findings.facts.source.averages import turned_averages
+from tests.findings.facts.source.reading import found_in
+
+LOOP = """
+DECAY, tau = 0, 0
+DECAY = {decay}
+with torch.no_grad():
+    for p, q in zip(model.parameters(), {model}.parameters()):
+        {step}
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "is_found"),
+    [
+        ("q.lerp_(p, 0.999)", True),
+        ("q.data.lerp_(p.data, 0.995)", True),
+        ("q.lerp_(p, 0.001)", False),
+        ("p.lerp_(q, 0.999)", False),
+        ("q.mul_(0.01).add_(p, alpha=0.99)", True),
+        ("q.mul_(0.01).add_(0.99 * p)", True),
+        ("q.mul_(0.99).add_(p, alpha=0.01)", False),
+        ("q.copy_(0.995 * p + 0.005 * q)", True),
+        ("q.copy_(0.005 * p + 0.995 * q)", False),
+        ("q.data.copy_(p.data)", False),
+        ("q.data = 0.01 * q.data + 0.99 * p.data", True),
+        ("q.data = 0.99 * q.data + 0.01 * p.data", False),
+        ("q.lerp_(p, rate_of(step))", False),
+        ("q.lerp_(p, 1.0)", False),
+    ],
+)
+@pytest.mark.parametrize("model", ["ema", "self.target_net"])
+def test_a_step_by_nearly_all_of_the_new_is_found(step, is_found, model):
+    code = LOOP.format(decay=0.99, step=step, model=model)
+    assert bool(found_in(code, turned_averages)) == is_found
+
+
+def test_of_models_that_are_no_averages_nothing_is_known():
+    code = LOOP.format(decay=0.99, step="q.lerp_(p, 0.999)", model="other")
+    assert found_in(code, turned_averages) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "is_found"),
+    [
+        ("decay = 0.99\nema_p.lerp_(p, decay)", True),
+        ("decay = 0.99\nema_p.lerp_(p, 1 - decay)", False),
+        ("def f(ema_p, p, tau=0.995):\n    ema_p.data.mul_(1 - tau).add_(tau * p.data)", True),
+        ("def f(ema_p, p, tau=0.005):\n    ema_p.data.mul_(1 - tau).add_(tau * p.data)", False),
+        ("decay = 0.99\ndecay = 0.01\nema_p.lerp_(p, decay)", False),
+        ("p_target.data.copy_(0.99 * p.data + (1 - 0.99) * p_target.data)", True),
+    ],
+)
+def test_a_share_with_a_name_is_what_it_is_set_to(code, is_found):
+    assert bool(found_in(code, turned_averages)) == is_found
