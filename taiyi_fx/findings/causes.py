@@ -27,8 +27,10 @@ _EFFECTS = frozenset(
 _STRUCTURAL = frozenset(
     "detached hidden_layers broadcast torn_view normalised_samples squashed_loss softmax_axis "
     "untaught_router dropped_result batch_as_places masked_product reads_ahead padded_targets "
-    "padded_place vanishing_gradient late_clipping scaled_clipping constant_term lost_term "
-    "odd_weights weighted_mean".split()
+    "padded_place vanishing_gradient odd_weights weighted_mean constant_term lost_term "
+    "late_clipping scaled_clipping cleared_between remade_optimizer lagging_target turned_average "
+    "unused_part parted_pairs leaked_target reversed_returns turned_ratio turned_preference "
+    "turned_policy turned_end drawn_again swapped_arguments".split()
 )
 """Kinds of what is wrong in how a model is built and trained, which holds from the first step."""
 _IN_TIME = frozenset(

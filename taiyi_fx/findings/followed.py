@@ -242,6 +242,8 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
         {"drift": _is_of_all_or_it, "vanishing_gradient": _is_of_all, "small_steps": _is_of_all},
     ),
     ("late_clipping", dict.fromkeys((*_OF_RATE, "faded_output"), _is_at_any_time)),
+    ("scaled_clipping", dict.fromkeys(("lost_steps", "small_steps"), _is_at_any_time)),
+    ("leaked_target", {"held_targets": _is_at_any_time}),
     ("odd_setting", dict.fromkeys(("small_steps", "odd_steps"), _is_of_all)),
     ("odd_setting", dict.fromkeys(_OF_SETTINGS, _is_of_all_or_it_from_then)),
     (

@@ -223,6 +223,8 @@ def test_weights_that_all_grow_do_so_by_steps_that_are_too_large(value, is_led):
         ("moving_target", "faded_output"),
         ("faded_output", "plateau"),
         ("wild_input", "large_steps"),
+        ("scaled_clipping", "lost_steps"),
+        ("leaked_target", "held_targets"),
     ],
 )
 def test_what_says_more_leads(cause, effect):
