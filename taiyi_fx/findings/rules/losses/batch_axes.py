@@ -33,14 +33,14 @@ def batch_axes(evidence: Evidence) -> Iterator[Finding]:
         is_one = np.isclose(counts, np.rint(counts)) & (counts >= _FEW)
         if len(one.values) >= STEPS and is_one.all() and (counts == counts[0]).mean() > 0.5:
             told.add(one.module)
-            why = f"one of {counts[0]:.0f} samples alone gets a gradient from the loss"
+            why = f"one of {counts[0]:.0f} entries alone gets a gradient from the loss"
             yield _finding(one, why, "1", evidence)
     for one in evidence.of_quantity("OutputGradSampleSpread"):
         is_same = len(one.values) >= STEPS and bool((one.values < _SAME).all())
         if is_same and one.module not in told and not _is_of_one_sample(one.module, evidence):
             why = (
-                "all samples get the same gradient from the loss, and each place in time another "
-                "one"
+                "all entries get the same gradient from the loss, and along that of time each has "
+                "another"
             )
             yield _finding(one, why, "another gradient for each sample", evidence)
 
@@ -66,7 +66,8 @@ def of_sequences(evidence: Evidence) -> str:
 
 def _finding(one: Watched, why: str, expected: str, evidence: Evidence) -> Finding:
     shape, axis = evidence.flow.shape_before(one.module), evidence.model.batch_axes.get(one.module)
-    text = f"{one.module!r} may mix up time and samples: by what it takes for the batch, {why}"
+    along = "along the axis that it takes for the batch,"
+    text = f"{one.module!r} may mix up time and samples: {along} {why}"
     if axis is not None:
         text += f"; it takes axis {axis} for the batch"
         text += f", of an input of shape {shape}" if shape else ""

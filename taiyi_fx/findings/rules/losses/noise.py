@@ -33,9 +33,9 @@ def odd_noise(evidence: Evidence) -> Iterator[Finding]:
 TURNED_SIGN = Kind(
     "turned_sign",
     "warning",
-    "Turn its sign: from the negative likelihood of a flow the log determinant is subtracted, to "
-    "that of a normal distribution half the logarithm of the variance is added, and so is an "
-    "encoder's divergence from the prior",
+    "Turn the sign of the term, or that of the exponent: the negative likelihood of a normal "
+    "distribution is (log_var + error * exp(-log_var)) / 2; from that of a flow the log "
+    "determinant is subtracted; an encoder's divergence from the prior is added",
 )
 
 
@@ -48,6 +48,6 @@ def turned_signs(evidence: Evidence) -> Iterator[Finding]:
             more = f", and {len(names) - 1} more like it" if names[1:] else ""
             text = (
                 f"{loss.quantity!r} has {returned} as a term, and its exponential as a factor of "
-                f"others{more}, with signs by which both fall without end"
+                f"others{more}: their signs leave the loss without a lower bound"
             )
             yield TURNED_SIGN.at(loss, 0, text, "the other sign", module=names[0])

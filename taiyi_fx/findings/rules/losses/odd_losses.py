@@ -118,8 +118,8 @@ def _of_loss(loss: Watched, logits: Logits, bounds: _Bounds, evidence: Evidence)
         advice = _TEMPERATURE if logits.is_whole else _TERMS
         part = "" if logits.is_whole else _largest_part(loss, bounds.most, evidence)
         text = (
-            f"{shown}, where {costs}, and what {logits.module!r} returns may cost "
-            f"{bounds.most:.3g} at most{part}"
+            f"{shown}, where {costs}: the cross entropy of what {logits.module!r} returns is "
+            f"{bounds.most:.3g} of it at most{part}"
         )
         return _finding(loss, text, bounds, advice)
     return None

@@ -68,7 +68,7 @@ def sorted_batches(evidence: Evidence) -> Iterator[Finding]:
         is_of_size = largest <= _LARGEST * guess
         if runs and worse >= _WORSE and is_of_size and _comes_again(loss.last_half > guess):
             text = (
-                f"{loss.quantity!r} goes up and down in {runs} runs of like steps, and costs "
+                f"{loss.quantity!r} goes up and down in {runs} runs of some steps each, and costs "
                 f"more than a guess among {classes} classes ({guess:.3g}) in {worse:.0%} of the "
                 "last half"
             )

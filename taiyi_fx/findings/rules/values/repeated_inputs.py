@@ -45,7 +45,7 @@ def repeated_inputs(evidence: Evidence) -> Iterator[Finding]:
     if evidence.is_from_the_start and every and all(_is_one_batch(*one) for one in every):
         site, _ = every[0]
         text = (
-            f"what {site.module!r} is given has the same size to the last bit at all "
+            f"what {site.module!r} is given has the same mean square to the last bit at all "
             f"{len(site.steps)} steps that were read, from the first on: one batch"
         )
         severity = "warning" if _is_by_heart(evidence) else "note"
@@ -58,7 +58,7 @@ def repeated_inputs(evidence: Evidence) -> Iterator[Finding]:
         if is_long and _differ(site.steps[:i], site.values[:i], _period(site.steps[i:])):
             text = (
                 f"from step {site.steps[i]} on what {site.module!r} is given has the same "
-                f"{'mean and deviation' if others else 'size'} to the last bit, "
+                f"{'mean and deviation' if others else 'root mean square'} to the last bit, "
                 f"{site.values[i]:.6g}, at all {len(site.steps) - i} steps that were read"
             )
             yield REPEATED_INPUT.at(site, i, text, "another batch at each step")

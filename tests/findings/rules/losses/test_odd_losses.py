@@ -33,9 +33,9 @@ def found_for(
     ("found", "words"),
     [
         (found_for(GUESS / CASES), "divided by the 64 cases twice"),
-        (found_for(60.0), "may cost"),
-        (found_for(60.0, is_output=False), "may cost"),
-        (found_for(60.0, is_whole=False), "may cost"),
+        (found_for(60.0), "is 2.75 of it at most"),
+        (found_for(60.0, is_output=False), "is 2.75 of it at most"),
+        (found_for(60.0, is_whole=False), "is 2.75 of it at most"),
         (found_for(-5.0, is_whole=False), "below 0"),
         (found_for(GUESS, gradient=100 * USUAL), "times the largest"),
     ],
