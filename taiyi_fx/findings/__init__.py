@@ -16,7 +16,7 @@ from taiyi_fx.findings.facts.of_optimizer import GroupSettings
 from taiyi_fx.findings.facts.optimizer_facts import OptimizerFacts
 from taiyi_fx.findings.facts.regression import Regression, RegressionNotes, regression_of
 from taiyi_fx.findings.facts.source.of_classes import mentions_hooks, slips_of
-from taiyi_fx.findings.facts.source.of_loop import files_of_loop, slips_of_loop
+from taiyi_fx.findings.facts.source.of_loop import code_of_loop, slips_of_loop
 from taiyi_fx.findings.facts.source.slip import Slip
 from taiyi_fx.findings.facts.squashed import Squashed, classes_of, squashed_by
 from taiyi_fx.findings.facts.targets import TargetNotes, Targets, targets_of
@@ -49,7 +49,7 @@ __all__ = [
     "Targets",
     "Watched",
     "classes_of",
-    "files_of_loop",
+    "code_of_loop",
     "find",
     "first_step",
     "is_released",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from torch import nn
@@ -14,7 +14,7 @@ from taiyi_fx.findings import (
     NotFinite,
     OptimizerFacts,
     Slip,
-    files_of_loop,
+    code_of_loop,
     find,
     first_step,
     not_finite_of,
@@ -64,13 +64,13 @@ class Diagnosis:
         self._strict = strict
         self.losses = LossLooks(modules, strict=strict)
         self._not_finite: dict[int, NotFinite] = {}
-        self._files: Sequence[str] = ()
+        self._running: Mapping[str, Collection[int]] = {}
         self._slips: Mapping[str, Sequence[Slip]] | None = None
         self._warn = WarnOnce()
 
     def begin(self) -> None:
         """Notes which code trains, as its first step is tracked."""
-        self._files = files_of_loop()
+        self._running = code_of_loop()
 
     def facts(self, series: Series) -> Facts:
         """The facts about a series that rules look at."""
@@ -111,7 +111,7 @@ class Diagnosis:
         if self._slips is None:
             try:
                 self._slips = slips_of(self._modules)
-                if of_loop := slips_of_loop(self._files):
+                if of_loop := slips_of_loop(self._running):
                     self._slips = {**self._slips, "": (*self._slips.get("", ()), *of_loop)}
             except Exception as error:  # monitoring never ends a run: reported by name
                 if self._strict:

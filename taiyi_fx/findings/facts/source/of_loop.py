@@ -8,8 +8,9 @@ import linecache
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from taiyi_fx.findings.facts.source.arguments import swapped_arguments
 from taiyi_fx.findings.facts.source.averages import turned_averages
@@ -32,6 +33,7 @@ from taiyi_fx.findings.facts.source.policies import (
     turned_preferences,
     turned_ratios,
 )
+from taiyi_fx.findings.facts.source.reach import MODULE, Reach
 from taiyi_fx.findings.facts.source.remade import remade_optimizers
 from taiyi_fx.findings.facts.source.reseeding import seeds_in_loops
 from taiyi_fx.findings.facts.source.scaling import scaled_clips, scalers_never_updated
@@ -39,50 +41,67 @@ from taiyi_fx.findings.facts.source.slip import Slip, shortened
 from taiyi_fx.findings.facts.source.terms import constant_terms, lost_terms
 from taiyi_fx.findings.facts.source.unused import unused_parts
 
+Running: TypeAlias = Mapping[str, Collection[int]]
+"""The first lines of functions, by the path of their file; `MODULE` for code outside of any."""
+
 _OWN = (os.path.join(Path(__file__).parents[3], ""), sysconfig.get_path("stdlib"))
 _LIBRARIES = ("site-packages", "dist-packages")
 
 
-def files_of_loop() -> list[str]:
-    """The script, and the files of the functions that run now, but for those of libraries."""
-    found = dict.fromkeys([str(getattr(sys.modules.get("__main__"), "__file__", None) or "")])
+def code_of_loop() -> Running:
+    """The functions that run now and those of the script, but for libraries."""
+    script = str(getattr(sys.modules.get("__main__"), "__file__", None) or "")
+    found: dict[str, set[int]] = {}
     frame = sys._getframe()
     while frame is not None:
-        found[frame.f_code.co_filename] = None
+        code = frame.f_code
+        line = MODULE if code.co_name == "<module>" else code.co_firstlineno
+        found.setdefault(code.co_filename, set()).add(line)
         frame = frame.f_back
-    return [path for path in found if not path.startswith(_OWN) and not _is_of_library(path)]
+    found.setdefault(script, {MODULE})
+    return {
+        path: frozenset(lines)
+        for path, lines in found.items()
+        if not path.startswith(_OWN) and not _is_of_library(path)
+    }
 
 
-def slips_of_loop(files: Iterable[str]) -> tuple[Slip, ...]:
-    """The slips in some files; none in what was typed in by hand.
+def slips_of_loop(running: Running) -> tuple[Slip, ...]:
+    """The slips in code that runs; none in what was typed in by hand.
 
     Args:
-        files: Their paths, as `files_of_loop` has them.
+        running: The code, as `code_of_loop` has it; and what it names in the same file.
     """
-    return tuple(slip for path in files for slip in _read(path))
+    return tuple(slip for path, lines in running.items() for slip in _read(path, lines))
 
 
 def _is_of_library(path: str) -> bool:
     return any(home in path for home in _LIBRARIES)
 
 
-def _read(path: str) -> Sequence[Slip]:
-    return _slips_in("".join(linecache.getlines(path)), path.replace("\\", "/").rpartition("/")[2])
+def _read(path: str, lines: Collection[int]) -> list[Slip]:
+    """The slips in a file; none in what is no code of Python, or nested beyond what can be read."""
+    code, file = "".join(linecache.getlines(path)), path.replace("\\", "/").rpartition("/")[2]
+    try:
+        found = _found_in(code)
+        runs = Reach(ast.parse(code), lines) if found else ()
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    return [Slip(text, f"{file}:{line}", kind) for text, line, kind in found if line in runs]
 
 
 @functools.lru_cache(maxsize=64)  # several monitors may be of one script
-def _slips_in(code: str, file: str) -> Sequence[Slip]:
-    """The slips in code; none in what is not Python's, or nested beyond what can be read."""
-    try:
-        tree = ast.parse(code)
-        readers = {k: read for k, (read, words) in _READERS.items() if _has_any(code, words)}
-        return tuple(
-            Slip(shortened(one), f"{file}:{one.lineno}", kind)
-            for kind, read in readers.items()
-            for one in read(tree)
-        )
-    except (SyntaxError, ValueError, RecursionError):
-        return ()
+def _found_in(code: str) -> Sequence[tuple[str, int, str]]:
+    """The text, the line and the kind of each slip in code.
+
+    Raises:
+        SyntaxError: It is not Python's.
+    """
+    tree = ast.parse(code)
+    readers = {k: read for k, (read, words) in _READERS.items() if _has_any(code, words)}
+    return [
+        (shortened(one), one.lineno, kind) for kind, read in readers.items() for one in read(tree)
+    ]
 
 
 def _has_any(code: str, words: str) -> bool:

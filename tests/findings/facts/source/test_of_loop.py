@@ -3,7 +3,8 @@
 import sys
 import types
 
-from taiyi_fx.findings.facts.source.of_loop import files_of_loop, slips_of_loop
+from taiyi_fx.findings.facts.source.of_loop import code_of_loop, slips_of_loop
+from taiyi_fx.findings.facts.source.reach import MODULE
 
 SCRIPT = """
 for p in model.parameters():
@@ -24,7 +25,7 @@ def train(look):
 
 
 def found():
-    return slips_of_loop(files_of_loop())
+    return slips_of_loop(code_of_loop())
 
 
 def test_calls_of_a_script_that_leave_parameters_as_they_are_are_found(tmp_path, monkeypatch):
@@ -61,11 +62,12 @@ def test_code_that_is_nested_too_deep_is_left_out(tmp_path):
     deep, plain = tmp_path / "deep.py", tmp_path / "plain.py"
     deep.write_text(f"loss = {' + '.join(['x'] * 3000)}\nloss.backward()\n{clips}")
     plain.write_text(clips)
-    assert [slip.place for slip in slips_of_loop([str(deep), str(plain)])] == ["plain.py:4"]
+    found = slips_of_loop({str(deep): {MODULE}, str(plain): {MODULE}})
+    assert [slip.place for slip in found] == ["plain.py:4"]
 
 
 def test_gradients_that_are_clipped_behind_the_step_are_found(tmp_path):
     path = tmp_path / "loop.py"
     path.write_text("for x in y:\n  loss.backward()\n  opt.step()\n  clip_grad_norm_(p, 1)\n")
-    (slip,) = slips_of_loop([str(path)])
+    (slip,) = slips_of_loop({str(path): {MODULE}})
     assert slip == ("clip_grad_norm_(p, 1)", "loop.py:4", "late_clipping")
