@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from taiyi_fx.findings.facts.source.syntax import (
     LOOPS,
     Scope,
     called,
-    calls_in,
     has_backward,
     inner,
     names_in,
@@ -20,8 +19,9 @@ from taiyi_fx.findings.facts.source.syntax import (
 
 _DRAWS = frozenset({"randperm", "permutation"})
 _DRAWS_ROWS = _DRAWS | {"randint", "choice", "integers"}
-_INPUTS = re.compile(r"(?:x|xs|inputs?|images?|imgs?|data|features?|samples?|src)(_\w+)?")
-_TARGETS = re.compile(r"(?:y|ys|targets?|labels?|tgt|classes)(_\w+)?")
+_INPUTS = re.compile(r"(\w*?)(?:x|xs|inputs?|images?|imgs?|data|features?|samples?|src)(_\w+)?")
+_TARGETS = re.compile(r"(\w*?)(?:y|ys|targets?|labels?|tgt|classes)(_\w+)?")
+"""Names that belong together where what is before and behind is the same: ``x_train, y_train``."""
 _IMAGES = re.compile(r"(x|xs|im|ims|imgs?|images?|inputs?|pixels?|pixel_values|batch)(_\w+)?")
 _PLACES = re.compile(r"(masks?|box(es)?|bbox(es)?|keypoints?|segmentations?|seg_?maps?)(_\w+)?")
 _FLIPS = frozenset("flip fliplr hflip flip_left_right horizontal_flip".split())
@@ -108,20 +108,31 @@ def parted_flips(tree: ast.Module) -> Iterator[ast.expr]:
         places = {
             x.id for x in ast.walk(scope) if isinstance(x, ast.Name) and _PLACES.fullmatch(x.id)
         }
-        flips = [call for call in calls_in(scope) if called(call) in _FLIPS]
-        flipped = {x for call in flips for x in _all_names(call)}
+        sets = [x for x in statements_in(scope) if isinstance(x, (ast.Assign, ast.AugAssign))]
+        flips = [(node, call) for node in sets for call in _flips_of(node)]
+        flipped = {x for _, call in flips for x in _all_names(call)}
         if not places or not flips or flipped & places:
             continue
         turned = {
             name
-            for node in statements_in(scope)
-            if isinstance(node, (ast.Assign, ast.AugAssign))
+            for node in sets
             for target in ([node.target] if isinstance(node, ast.AugAssign) else node.targets)
             for name in _all_names(target) & places
             if not _is_copy(node.value)
         }
         if not turned:
-            yield from (call for call in flips if any(map(_IMAGES.fullmatch, _all_names(call))))
+            yield from (call for node, call in flips if _is_of_image(node, call))
+
+
+def _flips_of(node: ast.Assign | ast.AugAssign) -> list[ast.Call]:
+    return [x for x in ast.walk(node.value) if isinstance(x, ast.Call) and called(x) in _FLIPS]
+
+
+def _is_of_image(node: ast.Assign | ast.AugAssign, call: ast.Call) -> bool:
+    """True for a flip of an image that takes the place of it."""
+    targets = [node.target] if isinstance(node, ast.AugAssign) else node.targets
+    kept = {name for target in targets for name in _all_names(target)}
+    return any(_IMAGES.fullmatch(name) for name in _all_names(call) & kept)
 
 
 def _all_names(node: ast.AST) -> set[str]:
@@ -163,7 +174,18 @@ def _given_to_targets(scope: Scope) -> Iterator[ast.Subscript]:
         else:
             continue
         if _TARGETS.fullmatch(of.lower()):
-            yield from (x for x in ast.walk(value) if isinstance(x, ast.Subscript))
+            yield from _entries_in(value)
+
+
+def _entries_in(value: ast.expr) -> Iterator[ast.Subscript]:
+    """The entries that a value is, or is made of; none of those that something is computed of."""
+    if isinstance(value, ast.Subscript):
+        yield value
+    elif isinstance(value, (ast.ListComp, ast.GeneratorExp)):
+        yield from _entries_in(value.elt)
+    elif isinstance(value, (ast.List, ast.Tuple, ast.Call)):
+        for part in value.args if isinstance(value, ast.Call) else value.elts:
+            yield from _entries_in(part)
 
 
 def _cut_alone(scope: Scope) -> Iterator[ast.expr]:
@@ -183,8 +205,22 @@ def _cut_alone(scope: Scope) -> Iterator[ast.expr]:
         for cut in cuts:
             name = ast.unparse(cut.value)
             is_alone = name not in orders | ordered and ast.unparse(cut.slice) in at
-            if is_alone and not _is_set_by_order(scope, name, orders):
+            if (
+                is_alone
+                and _belongs_to_any(name, ordered)
+                and not _is_set_by_order(scope, name, orders)
+            ):
                 yield cut
+
+
+def _belongs_to_any(name: str, others: Collection[str]) -> bool:
+    """True for the name of targets of which some others are the inputs, or the other way round."""
+    for one, other in ((_INPUTS, _TARGETS), (_TARGETS, _INPUTS)):
+        own = one.fullmatch(name.lower())
+        every = (other.fullmatch(x.lower()) for x in others)
+        if own and any(known and known.groups() == own.groups() for known in every):
+            return True
+    return False
 
 
 def _is_set_by_order(scope: Scope, name: str, orders: set[str]) -> bool:
@@ -207,10 +243,10 @@ def _is_drawn(value: ast.expr) -> bool:
 def _drawn_apart(scope: Scope) -> Iterator[ast.expr]:
     """The targets whose order is drawn once more, beside that of the inputs of the same name."""
     drawn = [(name, node) for node in inner(scope) if (name := _ordered_by_draw(node))]
-    inputs = {found[1] for name, _ in drawn if (found := _INPUTS.fullmatch(name))}
+    inputs = {name for name, _ in drawn if _INPUTS.fullmatch(name)}
     for name, node in drawn:
-        found = _TARGETS.fullmatch(name)
-        if found and found[1] in inputs and isinstance(node, ast.expr):
+        is_target = _TARGETS.fullmatch(name) and _belongs_to_any(name, inputs)
+        if is_target and isinstance(node, ast.expr):
             yield node
 
 

@@ -20,6 +20,8 @@ _TELLING = re.compile(
     r"(sample|importance|is|instance)_weights?)(_[bt]|_?batch)?"
 )
 """Names of ends of episodes, of masks and lengths of sequences, and of weights of samples."""
+_BY_NAME = frozenset({"locals", "vars", "eval", "exec"})
+"""Functions by which any variable may be read."""
 
 
 def unused_parts(tree: ast.Module) -> Iterator[ast.expr]:
@@ -28,8 +30,8 @@ def unused_parts(tree: ast.Module) -> Iterator[ast.expr]:
     Nothing is told of a name that is read anywhere in the same function, or in one within it.
     """
     for scope in scopes_of(tree):
-        if has_backward(scope):
-            read = _read_in(scope)
+        read = _read_in(scope) if has_backward(scope) else {*_BY_NAME}
+        if read.isdisjoint(_BY_NAME):
             for name in _unpacked_in(scope):
                 if _TELLING.fullmatch(name.id.lower()) and name.id not in read:
                     yield name

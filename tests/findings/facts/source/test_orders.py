@@ -61,6 +61,9 @@ def test_sums_in_their_order_are_none(over, append, result):
         ("x[order[i : i + 32]], y[i : i + 32]", "y = y[order]", []),
         ("x[i : i + 32], y[i : i + 32]", "pass", []),
         ("x[order[i : i + 32]], y[i : i + 64]", "pass", []),
+        ("x[order[i : i + 32]], held_x[i : i + 32]", "pass", []),
+        ("x_a[order[i : i + 32]], y_b[i : i + 32]", "pass", []),
+        ("train_x[order[i : i + 32]], train_y[i : i + 32]", "pass", ["train_y[i:i + 32]"]),
         (
             "x[torch.randint(n, (32,))], y[torch.randint(n, (32,))]",
             "pass",
@@ -94,6 +97,10 @@ def test_inputs_and_targets_in_orders_of_their_own_are_found(rows, before, found
         ("def f(img, box):\n    img[i] = img[i].flip(-1)\n    box[i, 0] = 1 - box[i, 0]", False),
         ("def f(image, mask):\n    image, mask = image.flip(-1), mask.flip(-1)", False),
         ("def f(images):\n    return images.flip(-1)", False),
+        (
+            "def f(images, masks):\n    out = m(images.flip(-1)).flip(-1)\n    return out, masks",
+            False,
+        ),
         ("def f(mask, scores):\n    return scores.flip(0), mask", False),
     ],
 )
@@ -113,6 +120,8 @@ def test_an_image_that_is_turned_round_without_its_places_is_found(code, is_foun
         ("xs.append(s[i : i + n])\nys.append(t[i + n - 1])", False),
         ("xs.append(s[i : i + n])\nlast.append(s[i + n - 1])", False),
         ("xs.append(s[i : i + n])\nys.append(s[i + n + 1])", False),
+        ("xs.append(s[i : i + n])\nys.append(s[i + n] - s[i + n - 1])", False),
+        ("xs.append(s[i : i + n])\nys.append(float(s[i + n - 1]))", True),
     ],
 )
 def test_a_target_within_the_window_is_found(code, is_found):

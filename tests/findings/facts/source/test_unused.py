@@ -52,5 +52,9 @@ def test_ends_of_episodes_that_a_target_leaves_out_are_found():
     assert found_in(theirs, unused_parts) == []
 
 
+def test_a_name_may_be_read_by_what_reads_any():
+    assert found_in(LOOP.format(names="x, y, mask", used="**locals()"), unused_parts) == []
+
+
 def test_code_that_does_not_train_may_leave_them():
     assert found_in("for x, mask in batches:\n    model(x)\n", unused_parts) == []
