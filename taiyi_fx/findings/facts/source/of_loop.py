@@ -37,6 +37,7 @@ from taiyi_fx.findings.facts.source.reach import MODULE, Reach
 from taiyi_fx.findings.facts.source.remade import remade_optimizers
 from taiyi_fx.findings.facts.source.reseeding import seeds_in_loops
 from taiyi_fx.findings.facts.source.scaling import scaled_clips, scalers_never_updated
+from taiyi_fx.findings.facts.source.schedules import misplaced_schedules
 from taiyi_fx.findings.facts.source.slip import Slip, shortened
 from taiyi_fx.findings.facts.source.terms import constant_terms, lost_terms
 from taiyi_fx.findings.facts.source.unused import unused_parts
@@ -99,9 +100,10 @@ def _found_in(code: str) -> Sequence[tuple[str, int, str]]:
     """
     tree = ast.parse(code)
     readers = {k: read for k, (read, words) in _READERS.items() if _has_any(code, words)}
-    return [
+    found = (
         (shortened(one), one.lineno, kind) for kind, read in readers.items() for one in read(tree)
-    ]
+    )
+    return [*dict.fromkeys(found)]
 
 
 def _has_any(code: str, words: str) -> bool:
@@ -134,6 +136,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "stuck_scaler": (scalers_never_updated, "scaler"),
     "reseeded": (seeds_in_loops, "seed"),
     "remade_optimizer": (remade_optimizers, "backward"),
+    "misplaced_schedule": (misplaced_schedules, "LR _schedule_"),
     "live_state": (live_states, "load_state_dict"),
     "lagging_target": (lagging_targets, "deepcopy"),
     "unused_part": (unused_parts, "backward"),

@@ -86,6 +86,13 @@ _KINDS = (
         "momentum and its moments are lost each time",
     ),
     SlipKind(
+        "misplaced_schedule",
+        "warning",
+        "Step it where its length is counted: with each epoch for a number of epochs, with each "
+        "batch for epochs * len(loader)",
+        "steps a schedule in other turns than its length is counted in, epochs or batches",
+    ),
+    SlipKind(
         "live_state",
         "warning",
         "Keep a copy: copy.deepcopy(model.state_dict())",
