@@ -14,6 +14,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     FUNCTIONS,
     Function,
     Scope,
+    added_up,
     is_number,
     is_setting,
     minimized_in,
@@ -208,11 +209,7 @@ def _called(call: ast.Call) -> str:
 
 def _terms_of_loss(node: ast.stmt, minimized: set[str]) -> list[ast.expr]:
     """The terms of the sum that a statement makes of a loss; none of another statement."""
-    value: ast.expr | None = None
-    if isinstance(node, ast.Assign) and minimized & {*map(ast.unparse, node.targets)}:
-        value = node.value
-    elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
-        value = node.value if ast.unparse(node.target) in minimized else None
-    elif isinstance(node, ast.Expr):
+    value = added_up(node, minimized)
+    if value is None and isinstance(node, ast.Expr):
         value = next(minimized_in(node), None)
     return [*terms_of(value)] if value is not None else []

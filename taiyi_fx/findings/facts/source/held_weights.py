@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from taiyi_fx.findings.facts.source.syntax import called, has_backward, scopes_of
+from taiyi_fx.findings.facts.source.syntax import called, has_backward, scopes_of, whose
 
 _TARGET = re.compile(r"(^|[._])(tgt|target)s?(_|$)")
 _GIVES = frozenset("load_state_dict parameters named_parameters state_dict buffers modules".split())
@@ -28,19 +28,15 @@ def live_states(tree: ast.Module) -> Iterator[ast.expr]:
         load = loads.get(name)
         if load is None or not isinstance(value, ast.Call) or called(value) != "state_dict":
             continue
-        is_same = _receiver(value) == _receiver(load) and node.lineno < load.lineno
+        is_same = whose(value) == whose(load) and node.lineno < load.lineno
         lines = range(node.lineno, load.lineno)
-        is_other = _is_looked_into(tree, name) or _sets(tree, _receiver(load), lines)
+        is_other = _is_looked_into(tree, name) or _sets(tree, whose(load), lines)
         if is_same and not is_other and _is_loaded_behind(tree, node, load):
             yield value
 
 
 def _calls(tree: ast.AST) -> Iterator[ast.Call]:
     return (x for x in ast.walk(tree) if isinstance(x, ast.Call))
-
-
-def _receiver(call: ast.Call) -> str:
-    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
 def _is_looked_into(tree: ast.Module, name: str) -> bool:

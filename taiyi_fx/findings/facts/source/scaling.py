@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from taiyi_fx.findings.facts.source.syntax import called, calls_in, scopes_of
+from taiyi_fx.findings.facts.source.syntax import called, calls_in, scopes_of, whose
 
 _CLIPS = frozenset({"clip_grad_norm_", "clip_grad_value_"})
 
@@ -32,13 +32,13 @@ def _is_optional(scope: ast.AST) -> bool:
 def scalers_never_updated(tree: ast.Module) -> Iterator[ast.expr]:
     """The steps of a scaler that is never updated: one that has skipped a step goes on to."""
     every = [x for x in ast.walk(tree) if isinstance(x, ast.Call)]
-    updates = {_whose(call) for call in every if called(call) == "update"}
+    updates = {whose(call) for call in every if called(call) == "update"}
     for scope in scopes_of(tree):
         calls = calls_in(scope)
         steps = [call for call in calls if called(call) == "step" and call.args]
         steps = [call for call in steps if _is_scaler(call)]
         if any(map(_is_scaled_backward, calls)):
-            yield from (call for call in steps if _whose(call) not in updates)
+            yield from (call for call in steps if whose(call) not in updates)
 
 
 def _is_scaled_backward(call: ast.Call) -> bool:
@@ -48,11 +48,7 @@ def _is_scaled_backward(call: ast.Call) -> bool:
 
 
 def _is_scaler(call: ast.Call) -> bool:
-    return "scaler" in _whose(call).lower()
-
-
-def _whose(call: ast.Call) -> str:
-    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+    return "scaler" in whose(call).lower()
 
 
 def _names(tree: ast.AST) -> set[str]:

@@ -6,7 +6,14 @@ import ast
 import re
 from collections.abc import Iterator
 
-from taiyi_fx.findings.facts.source.syntax import Loop, called, has_backward, loops_in, scopes_of
+from taiyi_fx.findings.facts.source.syntax import (
+    Loop,
+    called,
+    has_backward,
+    loops_in,
+    scopes_of,
+    whose,
+)
 
 _SCHEDULES = frozenset(
     "CosineAnnealingLR OneCycleLR LinearLR PolynomialLR get_cosine_schedule_with_warmup "
@@ -37,7 +44,7 @@ def misplaced_schedules(tree: ast.Module) -> Iterator[ast.expr]:
                 continue
             turns = [("epochs", call) for loop in batches for call in _steps_of(loop)]
             turns += [("steps", call) for call in _steps_of(epoch)]
-            yield from (call for unit, call in turns if units.get(_whose(call)) == unit)
+            yield from (call for unit, call in turns if units.get(whose(call)) == unit)
 
 
 def _unit_of(value: ast.expr) -> str:
@@ -65,7 +72,3 @@ def _steps_of(loop: Loop) -> Iterator[ast.Call]:
         call = node.value if isinstance(node, ast.Expr) else None
         if isinstance(call, ast.Call) and called(call) == "step" and not call.args:
             yield call
-
-
-def _whose(call: ast.Call) -> str:
-    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TypeAlias
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -74,6 +74,21 @@ def minimized_in(scope: ast.AST) -> Iterator[ast.expr]:
                 yield from of.args if isinstance(of, ast.Call) else ()
             if node.func.attr in ("backward", "manual_backward"):
                 yield from node.args[:1]
+
+
+def added_up(node: ast.stmt, minimized: Collection[str]) -> ast.expr | None:
+    """The value that a statement gives to what is minimized, or adds to it; None of others."""
+    if isinstance(node, ast.Assign):
+        is_loss = not {*minimized}.isdisjoint(map(ast.unparse, node.targets))
+        return node.value if is_loss else None
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+        return node.value if ast.unparse(node.target) in minimized else None
+    return None
+
+
+def whose(call: ast.Call) -> str:
+    """The thing of which a method is called, as ``"optimizer"``; empty of a plain function."""
+    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
 def terms_of(value: ast.expr) -> Iterator[ast.expr]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from taiyi_fx.findings.facts.source.syntax import (
     LOOPS,
     Scope,
+    added_up,
     called,
     factors_of,
     has_backward,
@@ -39,11 +40,7 @@ def constant_terms(tree: ast.Module) -> Iterator[ast.expr]:
 
 def _added(node: ast.stmt, minimized: set[str]) -> list[ast.expr]:
     """The terms that are added up to what is minimized; none of a difference."""
-    value: ast.expr | None = None
-    if isinstance(node, ast.Assign) and minimized & {*map(ast.unparse, node.targets)}:
-        value = node.value
-    elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
-        value = node.value if ast.unparse(node.target) in minimized else None
+    value = added_up(node, minimized)
     if value is None or any(isinstance(x, ast.Sub) for x in ast.walk(value)):
         return []
     return [*terms_of(value)]
