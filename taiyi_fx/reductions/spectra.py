@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -16,7 +17,7 @@ from taiyi_fx.passes.probes.compiling import may_have_size_of
 from taiyi_fx.reductions.lanczos import largest_eigenvalue
 from taiyi_fx.reductions.moments import share_of
 from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix, axis_of, copied, count
-from taiyi_fx.reductions.sums import centred, in_unit, power_of_two, wide
+from taiyi_fx.reductions.sums import centred, in_unit, is_fast, power_of_two, wide
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,7 @@ class SpectrumValue:
         n: The number of rows, ....
         features: C.
         eps: The relative rounding of the data's type.
-        mean_square: The squared norm of the mean that was subtracted, ...; without a meaning where
-            none was.
+        mean: The mean that was subtracted, ... x C; without a meaning where none was.
         divisor: The number that the product is divided by, ... in float64: n, or n - 1 if centred.
             With 0 there is no covariance.
     """
@@ -43,25 +43,31 @@ class SpectrumValue:
     n: Tensor
     features: int
     eps: float
-    mean_square: Tensor
+    mean: Tensor
     divisor: Tensor
 
     @functools.cached_property
     def eigenvalues(self) -> Tensor:
         """All C eigenvalues, ... x C, descending, in float64; NaN where the data was broken."""
-        safe, broken = guarded(self.matrix)
-        found = eigenvalues_of(safe)
-        values = functional.pad(found, (0, self.features - found.shape[-1]))
-        return torch.where(broken, torch.nan, values * self.unit.unsqueeze(-1))
+        return of_finite(self.matrix, self._with_zeros) * self.unit.unsqueeze(-1)
 
     @functools.cached_property
     def largest(self) -> Tensor:
         """lambda_1, exact up to 512 features, else by Lanczos to a relative 1e-5."""
         if self.matrix.shape[-1] <= _SMALL:
             return self.eigenvalues[..., 0]
-        safe, broken = guarded(self.matrix)
-        found = torch.stack([largest_eigenvalue(m) for m in safe.reshape(-1, *safe.shape[-2:])])
-        return torch.where(broken[..., 0], torch.nan, found.reshape(self.n.shape) * self.unit)
+        return of_finite(self.matrix, _largest_of_each) * self.unit
+
+    def _with_zeros(self, matrix: Tensor) -> Tensor:
+        """All eigenvalues: of the rows' product these, and zeros for the other features."""
+        found = eigenvalues_of(matrix)
+        others = self.features - found.shape[-1]
+        return functional.pad(found, (0, others)) if others else found
+
+    @property
+    def mean_square(self) -> Tensor:
+        """The squared norm of the mean, ...."""
+        return self.mean.square().sum(-1)
 
     @property
     def trace(self) -> Tensor:
@@ -138,7 +144,8 @@ class Spectrum:
         rows = together.reshape(k, -1, c)
         one = rows.new_ones(k, dtype=wide(x.device))
         n = torch.full((k,), rows.shape[1], device=x.device)
-        return n, rows.new_empty(k, 0), one, rows.new_empty(k, 0), rows
+        nothing = rows.new_empty(k, 0)
+        return n, nothing, one, nothing, rows
 
     def _product(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The mean of some rows, a unit, and the product of their deviations in it."""
@@ -176,23 +183,29 @@ class Spectrum:
     def finish(self, state: State) -> SpectrumValue:
         n, mean, unit, product, rows = state
         if _is_rows(state):
-            mean = rows.mean(-2, dtype=unit.dtype) * unit.unsqueeze(-1)
-            product, of_rows = self._product_of_few(rows)
-            unit = unit * of_rows
+            mean, of_rows, product = self._product_of_few(rows)
+            mean, unit = mean * unit.unsqueeze(-1), unit * of_rows
         per_row = (n - 1 if self.centered else n).clamp(min=0).to(unit.dtype)
         eps = torch.finfo(rows.dtype).eps
         unit = unit.square() / per_row
-        return SpectrumValue(product, unit, n, rows.shape[-1], eps, mean.square().sum(-1), per_row)
+        return SpectrumValue(product, unit, n, rows.shape[-1], eps, mean, per_row)
 
-    def _product_of_few(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """The smaller product of rows, ... x N x C, or of many calls', and its unit, ...."""
+    def _product_of_few(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The mean of rows, ... x N x C, a unit, ..., and in it the smaller product of them."""
+        n, c = rows.shape[-2:]
         with torch.autocast(rows.device.type, enabled=False):
-            n, c = rows.shape[-2:]
-            if self.centered and n:
-                _, rows = centred(rows, (-2,))
-            rows, unit = in_unit(rows, (-2, -1))
-            product = rows.mT @ rows if n >= c else rows @ rows.mT
-            return product, unit[..., 0, 0].to(wide(rows.device))
+            if is_fast(rows) and n * c <= _FEW:
+                # In float64 nothing leaves its range, and constants have themselves as their mean.
+                rows = rows.double()
+                mean, unit = rows.mean(-2), rows.new_ones(rows.shape[:-2])
+                rows = rows - mean.unsqueeze(-2) if self.centered else rows
+            else:
+                mean = rows.mean(-2, dtype=wide(rows.device))
+                if self.centered and n:
+                    mean, rows = centred(rows, (-2,))
+                rows, of_rows = in_unit(rows, (-2, -1))
+                unit = of_rows[..., 0, 0].to(mean.dtype)
+            return mean, unit, rows.mT @ rows if n >= c else rows @ rows.mT
 
 
 def _stays_rows(n: int, c: int) -> bool:
@@ -271,12 +284,7 @@ class Singular:
 
     def finish(self, state: State) -> SingularValues:
         n, unit, rows = state
-        rows, broken = guarded(rows)
-        rows, of_rows = in_unit(rows, (-2, -1))
-        if rows.shape[-2] > rows.shape[-1]:
-            rows = _factor(rows)
-        values = torch.linalg.svdvals(rows) * (unit * of_rows[..., 0, 0]).unsqueeze(-1)
-        return SingularValues(torch.where(broken, torch.nan, values), n)
+        return SingularValues(of_finite(rows, _singular_values) * unit.unsqueeze(-1), n)
 
     def _kept(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """A unit, and in it the rows or their factor."""
@@ -338,12 +346,10 @@ class MatrixSingular:
         return (state[0] * factor,)
 
     def finish(self, state: State) -> MatrixSingularValues:
-        safe, broken = guarded(state[0])
-        safe, unit = in_unit(safe, (-2, -1))
-        values = torch.linalg.svdvals(safe) * unit.squeeze(-1).to(wide(safe.device))
-        values = torch.where(broken, torch.nan, values)
-        shorter, longer = sorted(safe.shape[-2:])
-        zero = values[..., 0] * max(shorter, longer**0.5) * torch.finfo(safe.dtype).eps
+        (matrix,) = state
+        values = of_finite(matrix, _singular_values)
+        shorter, longer = sorted(matrix.shape[-2:])
+        zero = values[..., 0] * max(shorter, longer**0.5) * torch.finfo(matrix.dtype).eps
         return MatrixSingularValues(values, zero)
 
 
@@ -355,6 +361,32 @@ def eigenvalues_of(matrix: Tensor) -> Tensor:
     except torch.linalg.LinAlgError:  # pyright: ignore[reportPrivateImportUsage]
         # LAPACK's iteration may not converge, with rows of zeros for one.
         return torch.linalg.svdvals(matrix)
+
+
+def _singular_values(matrix: Tensor) -> Tensor:
+    """Those of finite matrices, descending, in float64."""
+    matrix, unit = in_unit(matrix, (-2, -1))
+    if matrix.shape[-2] > matrix.shape[-1]:
+        matrix = _factor(matrix)
+    return torch.linalg.svdvals(matrix) * unit.squeeze(-1).to(wide(matrix.device))
+
+
+def _largest_of_each(matrices: Tensor) -> Tensor:
+    flat = matrices.reshape(-1, *matrices.shape[-2:])
+    return torch.stack(list(map(largest_eigenvalue, flat))).reshape(matrices.shape[:-2])
+
+
+def of_finite(matrix: Tensor, decompose: Callable[[Tensor], Tensor]) -> Tensor:
+    """What a decomposition tells of matrices, a number or a vector of each.
+
+    NaN of those that hold NaN or Inf, which LAPACK does not take.
+    """
+    # Finite ones have a finite sum; where a look does not wait, one shows that nothing is to do.
+    if matrix.is_cpu and math.isfinite(matrix.sum(dtype=torch.float64).item()):
+        return decompose(matrix)
+    safe, broken = guarded(matrix)
+    found = decompose(safe)
+    return torch.where(broken if found.ndim == broken.ndim else broken[..., 0], torch.nan, found)
 
 
 def _factor_of(rows: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,17 +12,19 @@ from typing import Any, TypeVar
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.passes.probes.slots import in_tensors
+from taiyi_fx.records.record import Series
 from taiyi_fx.step.host import Copies
 from taiyi_fx.step.transfer import Outcome
-from taiyi_fx.step.work import Work
+from taiyi_fx.step.work import Batch, Work
 
 _BYTES = 2**30
 """The bytes that may wait for the thread, over all steps of a monitor, before `submit` blocks."""
 
 
 T = TypeVar("T")
+Item = TypeVar("Item", Work, Batch)
 
-Run = Callable[[int, Sequence[Work]], Outcome]
+Run = Callable[[int, Sequence[Work], Sequence[Batch]], Outcome]
 """Computes the work of a step."""
 
 
@@ -30,13 +33,13 @@ class Job:
 
     Args:
         future: The outcome to come.
-        works: The work.
+        series: The names of its values.
         size: The bytes that it holds.
     """
 
-    def __init__(self, future: Future[Outcome], works: Sequence[Work], size: int) -> None:
+    def __init__(self, future: Future[Outcome], series: Sequence[Series], size: int) -> None:
         self._future = future
-        self._series = [work.series for work in works]
+        self._series = series
         self._process = os.getpid()
         self.size = size
 
@@ -73,16 +76,17 @@ class BackgroundWorker:
         self._run = run
         self._queue: deque[Job] = deque()
 
-    def submit(self, step: int, works: Sequence[Work]) -> Job:
+    def submit(self, step: int, works: Sequence[Work], batches: Sequence[Batch] = ()) -> Job:
         """Submits the work of a step, whose states may be on any device.
 
         They are decomposed on the host.
         """
-        states = _states(works)
+        states = _states([*works, *batches])
         size = sum(part.nbytes for state in states.values() for part in state)
         self._make_room(size)
-        sent = _Sent(works, states)
-        job = Job(_submitted(lambda: self._run(step, sent.arrived())), works, size)
+        sent = _Sent(works, batches, states)
+        future = _submitted(lambda: self._run(step, *sent.arrived()))
+        job = Job(future, series_of(works, batches), size)
         self._queue.append(job)
         return job
 
@@ -106,42 +110,50 @@ class _Sent:
 
     Args:
         works: The work.
+        batches: Work whose statistics are stacked.
         states: Its states, by their identity.
     """
 
-    def __init__(self, works: Sequence[Work], states: Mapping[int, State]) -> None:
+    def __init__(
+        self, works: Sequence[Work], batches: Sequence[Batch], states: Mapping[int, State]
+    ) -> None:
         parts = [part for state in states.values() for part in state]
         # What holds no data stays: its value is reported as missing.
         self._nowhere = [part if part.device.type == "meta" else None for part in parts]
         self._copies = Copies([part for part in parts if part.device.type != "meta"])
         self._lengths = [len(state) for state in states.values()]
         places = {key: i for i, key in enumerate(states)}
-        self._works = [_without_states(work) for work in works]
-        self._places = [
-            {name: places[id(s.state)] for name, s in (work.statistics or {}).items()}
-            for work in works
-        ]
+        self._works = [_without_states(work, places) for work in works]
+        self._batches = [_without_states(batch, places) for batch in batches]
 
-    def arrived(self) -> list[Work]:
+    def arrived(self) -> tuple[list[Work], list[Batch]]:
         """The work with its states on the host; waits for them."""
         found = iter(self._copies.tensors())
         parts = iter([next(found) if part is None else part for part in self._nowhere])
         states = [tuple(itertools.islice(parts, n)) for n in self._lengths]
-        return [
-            _with_states(work, {name: states[i] for name, i in places.items()})
-            for work, places in zip(self._works, self._places, strict=True)
-        ]
+        works = [_with_states(item, places, states) for item, places in self._works]
+        return works, [_with_states(item, places, states) for item, places in self._batches]
 
 
-def _without_states(work: Work) -> Work:
-    return _with_states(work, dict.fromkeys(work.statistics or (), ()))
+def series_of(works: Sequence[Work], batches: Sequence[Batch]) -> list[Series]:
+    """The names of the values of all work."""
+    return [*map(_series_of, works), *itertools.chain.from_iterable(map(_series_of, batches))]
 
 
-def _with_states(work: Work, states: Mapping[str, State]) -> Work:
-    if work.statistics is None:
-        return work
-    found = {name: s._replace(state=states[name]) for name, s in work.statistics.items()}
-    return work._replace(statistics=found)
+_series_of = operator.attrgetter("series")
+
+
+def _without_states(item: Item, places: Mapping[int, int]) -> tuple[Item, Mapping[str, int]]:
+    """Work without its states, and the place of each of them."""
+    found = {name: places[id(s.state)] for name, s in (item.statistics or {}).items()}
+    return _with_states(item, dict.fromkeys(found, 0), ((),)), found
+
+
+def _with_states(item: Item, places: Mapping[str, int], states: Sequence[State]) -> Item:
+    if item.statistics is None:
+        return item
+    found = {name: s._replace(state=states[places[name]]) for name, s in item.statistics.items()}
+    return item._replace(statistics=found)
 
 
 def _submitted(call: Callable[[], T]) -> Future[T]:
@@ -153,7 +165,7 @@ def _submitted(call: Callable[[], T]) -> Future[T]:
         return future
 
 
-def _states(works: Iterable[Work]) -> dict[int, State]:
+def _states(works: Iterable[Work | Batch]) -> dict[int, State]:
     """The states of all statistics, each once."""
     read = (work.statistics.values() for work in works if work.statistics is not None)
     return {id(s.state): in_tensors(s.state) for every in read for s in every}

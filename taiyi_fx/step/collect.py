@@ -12,7 +12,7 @@ from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.records.record import Block, Event, NonFiniteSite, Series
-from taiyi_fx.step.background import BackgroundWorker, Job
+from taiyi_fx.step.background import BackgroundWorker, Job, series_of
 from taiyi_fx.step.due import DueWork
 from taiyi_fx.step.evaluate import Evaluator
 from taiyi_fx.step.host import SMALL, size_elsewhere
@@ -24,7 +24,7 @@ from taiyi_fx.step.ranks import Join
 from taiyi_fx.step.statistics import Scale, Statistics
 from taiyi_fx.step.transfer import Column, Transfer
 from taiyi_fx.step.whole_model import WholeModel
-from taiyi_fx.step.work import Work, works_of
+from taiyi_fx.step.work import Batch, Work, works_of
 
 
 @dataclass
@@ -147,8 +147,8 @@ class Collector:
         statistics = Statistics(
             self._modules, self._table, scale, members, gone, whole=self.whole, step=step
         )
-        columns: list[Column] = []
         blocks: list[Block] = []
+        batches: list[Batch] = []
         try:
             self._table.measure()
             for readings in due.parameters:
@@ -156,7 +156,7 @@ class Collector:
             places = self._places_of(due)
             order, works = places.order, places.works
             if self.join is None:
-                columns, blocks, works = self._planner.values(due, step, works, statistics)
+                blocks, batches, works = self._planner.planned(due, step, works, statistics)
             else:
                 self._table.board.held.settle()
             if works:
@@ -173,8 +173,13 @@ class Collector:
         prompt: list[Work] = []
         for work in works:
             (costly if self._is_for_background(work) else prompt).append(work)
-        job = self._submit(step, costly, failures) if costly else None
-        transfer = self._prompt.start(step, prompt, [*columns, *logged], blocks)
+        costly_batches: list[Batch] = []
+        prompt_batches: list[Batch] = []
+        for batch in batches:
+            (costly_batches if batch.takes_long else prompt_batches).append(batch)
+        is_any = costly or costly_batches
+        job = self._submit(step, costly, costly_batches, failures) if is_any else None
+        transfer = self._prompt.start(step, prompt, logged, blocks, prompt_batches)
         failures.update(transfer.pop_errors())
         sites = None if places.sites is None else places.sites.now()
         overflows = scale.may_overflow
@@ -244,12 +249,14 @@ class Collector:
             self._on_host.setdefault(key, size <= SMALL) if size else self._on_host.get(key, False)
         )
 
-    def _submit(self, step: int, works: list[Work], failures: dict[Series, str]) -> Job | None:
+    def _submit(
+        self, step: int, works: list[Work], batches: list[Batch], failures: dict[Series, str]
+    ) -> Job | None:
         try:
-            return self._background.submit(step, works)
+            return self._background.submit(step, works, batches)
         except Exception as error:  # Monitoring never ends a run: reported by name.
             if self._strict:
                 raise
             text = f"{type(error).__name__}: {error}"
-            failures.update(dict.fromkeys([work.series for work in works], text))
+            failures.update(dict.fromkeys(series_of(works, batches), text))
             return None

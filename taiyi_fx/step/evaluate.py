@@ -18,8 +18,8 @@ from taiyi_fx.quantities.declare import Defined, NoValue
 from taiyi_fx.records.record import Block, Series
 from taiyi_fx.step.host import beside, device_of
 from taiyi_fx.step.transfer import Column, Outcome, Transfer, parts_of
-from taiyi_fx.step.vectorized import in_batches
-from taiyi_fx.step.work import Statistic, Work
+from taiyi_fx.step.vectorized import attempted, in_batches
+from taiyi_fx.step.work import Batch, Statistic, Work
 
 _LARGE = 2**14
 """The size above which statistics are not batched: copying them takes longer than the calls that a
@@ -74,6 +74,7 @@ class Evaluator:
         works: Sequence[Work],
         also: Sequence[Column] = (),
         known: Sequence[Block] = (),
+        batches: Sequence[Batch] = (),
     ) -> Transfer:
         """Computes all work and sends the values to the host.
 
@@ -84,33 +85,47 @@ class Evaluator:
             works: The work.
             also: Other values that go to the host.
             known: Numbers that are on the host already, of whole series.
+            batches: Work whose statistics are stacked.
 
         Raises:
             Exception: Any that a quantity raised, if strict.
         """
         outcome, columns = Outcome([*zip(map(_series_of, known), known, strict=True)]), list(also)
-        if works:
-            finished = Finished()
-            done, alone = in_batches(
-                works, _kind, lambda batch: _computed_together(step, batch, finished)
-            )
-            columns += (column for _, found in done for column in found)
-            for work in alone:
-                make = functools.partial(self._computed, step, work, finished)
-                columns += self._guarded(work.series, make, outcome)
-            for series, together in _over_all(works).items():
-                make = functools.partial(_computed_over_all, step, together, finished)
-                columns += self._guarded(series, make, outcome)
+        if works or batches:
+            columns += self._columns(step, works, batches, outcome)
         return Transfer(outcome, columns, strict=self._strict)
 
     @torch.no_grad()
-    def run(self, step: int, works: Sequence[Work]) -> Outcome:
+    def run(self, step: int, works: Sequence[Work], batches: Sequence[Batch] = ()) -> Outcome:
         """Computes all work and waits for the values.
 
         Raises:
             Exception: Any that a quantity raised, if strict.
         """
-        return self.start(step, works).outcome()
+        return self.start(step, works, batches=batches).outcome()
+
+    def _columns(
+        self, step: int, works: Sequence[Work], batches: Sequence[Batch], outcome: Outcome
+    ) -> list[Column]:
+        """The values of all work; the outcome gets the reasons for those that are missing."""
+        finished, columns = Finished(), list[Column]()
+        for batch in batches:
+            found = attempted(functools.partial(_computed_stacked, step, finished), batch)
+            if found is None:  # computing each alone shows which one failed
+                works = [*works, *batch.apart()]
+            else:
+                columns += found
+        done, alone = in_batches(
+            works, _kind, lambda batch: _computed_together(step, batch, finished)
+        )
+        columns += (column for _, found in done for column in found)
+        for work in alone:
+            make = functools.partial(self._computed, step, work, finished)
+            columns += self._guarded(work.series, make, outcome)
+        for series, together in _over_all(works).items():
+            make = functools.partial(_computed_over_all, step, together, finished)
+            columns += self._guarded(series, make, outcome)
+        return columns
 
     def _guarded(
         self, series: Series, make: Callable[[], Iterator[Column]], outcome: Outcome
@@ -222,6 +237,14 @@ def _computed_together(step: int, works: Sequence[Work], finished: Finished) -> 
     inputs = {name: finished.of([found[name] for found in every], device) for name in every[0]}
     computed = asked.quantity.compute(**inputs, **asked.arguments)
     return columns_of_many(computed, step, works, tuple([work.series for work in works]))
+
+
+def _computed_stacked(step: int, finished: Finished, batch: Batch) -> list[Column] | None:
+    asked = batch.works[0].asked
+    device = _device_of(batch.statistics.values())
+    inputs = {name: finished.of([found], device) for name, found in batch.statistics.items()}
+    computed = asked.quantity.compute(**inputs, **asked.arguments)
+    return columns_of_many(computed, step, batch.works, batch.series)
 
 
 def _device_of(statistics: Iterable[Statistic]) -> torch.device | None:

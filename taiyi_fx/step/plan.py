@@ -1,10 +1,12 @@
-"""Plans of due steps that read the same as the one before: values from vectors, no slots.
+"""Plans of due steps that read the same as the one before: statistics from vectors, no slots.
 
 On the CPU most statistics come as numbers of Python. They stay so until a function of tensors needs
 them: the values of quantities that are their reading, such as norms, are never in a tensor.
 
 A step's statistics are a few vectors: those that were measured together when backward ended, those
-of parameters, and one of the numbers that single slots hold. The positions of each quantity's
+of parameters, and one of the numbers that single slots hold. Statistics that are no numbers, as
+covariances, are taken as they were measured together, to the thread that decomposes them. The
+positions of each quantity's
 statistics in them are looked up once, and kept while the same tensors are measured together. If
 anything is different in a group of calls (no gradient came, a reading failed), that group is
 computed from slots, which takes longer.
@@ -17,12 +19,12 @@ import operator
 from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
-from taiyi_fx.passes.ir import CALL_PORTS, Reading, States, finishes_as_is
+from taiyi_fx.passes.ir import CALL_PORTS, Reading, State, States, finishes_as_is
 from taiyi_fx.passes.probes.measured import Alike, Measured
 from taiyi_fx.passes.probes.packing import Places
 from taiyi_fx.passes.probes.slots import Slot, in_tensors
@@ -30,17 +32,19 @@ from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.records.record import Block, Series
 from taiyi_fx.reductions.rows import on_device
 from taiyi_fx.step.due import DueWork
-from taiyi_fx.step.evaluate import columns_of_many, group_of
+from taiyi_fx.step.evaluate import group_of
 from taiyi_fx.step.host import beside, device_of
 from taiyi_fx.step.parameters import Key
 from taiyi_fx.step.statistics import UNSCALED, Scale, Statistics
-from taiyi_fx.step.transfer import Column
 from taiyi_fx.step.vectorized import in_batches
-from taiyi_fx.step.work import Work, finished
+from taiyi_fx.step.work import Batch, Statistic, Work
+
+_NUMBERS = -1
+"""In place of the index of a measured vector, where statistics are numbers."""
 
 
 class Pool(NamedTuple):
-    """The places of all numbers of one reduction that a plan takes.
+    """The places of all numbers of one reduction that a plan takes, or of some of its states.
 
     Attributes:
         reading: One of the readings behind them.
@@ -48,7 +52,8 @@ class Pool(NamedTuple):
         within: The slots whose statistics these are.
         parameters: The rows of parameters that they are in; None if none of them are.
         single: The slots that hold a number themselves.
-        order: The indices to take of all these, one after the other: group by group.
+        order: The indices to take of all these, one after the other: group by group. None for
+            those of one vector as they are.
     """
 
     reading: Reading
@@ -56,7 +61,7 @@ class Pool(NamedTuple):
     within: frozenset[Slot]
     parameters: Mapping[Key, int] | None
     single: tuple[Slot, ...]
-    order: Places
+    order: Places | None
 
     def states(
         self, measured: Sequence[Measured], touched: Iterable[Slot], statistics: Statistics
@@ -97,8 +102,10 @@ class Pool(NamedTuple):
 _found_in, _of = operator.attrgetter("found"), operator.attrgetter("of")
 
 
-def _joined(pieces: Sequence[Any], order: Places) -> Tensor | list[int | float]:
+def _joined(pieces: Sequence[Any], order: Places | None) -> Tensor | list[int | float]:
     """Numbers, and vectors of such, in an order: as one vector, unless all are Python's."""
+    if order is None:
+        return _vector(pieces[0], None)
     if Tensor not in map(type, pieces):
         flat = list(itertools.chain.from_iterable(pieces))
         if Tensor not in map(type, flat):
@@ -126,23 +133,23 @@ class Group(NamedTuple):
         works: The calls.
         series: Their names in records.
         sources: For each parameter of the quantity's function its name, the reading, the index of
-            the pool, and the part of it.
+            the pool, and the part of it; None for all of it.
         is_its_reading: True if the finished numbers of its only reading are its values.
     """
 
     works: list[Work]
     series: tuple[Series, ...]
-    sources: list[tuple[str, Reading, int, slice]]
+    sources: list[tuple[str, Reading, int, slice | None]]
     is_its_reading: bool
 
-    def values(
+    def found(
         self,
         step: int,
         pools: Sequence[States | None],
         scale: Scale,
         device: torch.device | None,
-    ) -> list[Column] | Block | None:
-        """Its values; None if this step does not fit.
+    ) -> Batch | Block | None:
+        """Its values, or the statistics to compute them from; None if this step does not fit.
 
         Args:
             step: The step.
@@ -150,31 +157,31 @@ class Group(NamedTuple):
             scale: The factor of the step's gradients.
             device: Of the numbers that are not on the host; None if all are.
         """
-        asked = self.works[0].asked
-        inputs: dict[str, Any] = {}
+        statistics: dict[str, Statistic] = {}
         try:
             for name, reading, pool, share in self.sources:
                 states = pools[pool]
                 if states is None:
                     return None
                 factor = 1.0 if scale is UNSCALED else scale.factor(reading)
-                if self.is_its_reading and factor == 1.0 and type(states[0]) is list:
-                    return Block(step, self.works[0].mode, self.series, states[0][share])
-                state = tuple([_vector(part[share], device) for part in states])
-                inputs[name] = finished(reading, state, factor)
-            computed = asked.quantity.compute(**inputs, **asked.arguments)
-            return columns_of_many(computed, step, self.works, self.series)
+                state = cast(State, states)  # without a share, all of it is in tensors
+                if share is not None:
+                    if self.is_its_reading and factor == 1.0 and type(states[0]) is list:
+                        return Block(step, self.works[0].mode, self.series, states[0][share])
+                    state = tuple([_vector(part[share], device) for part in states])
+                statistics[name] = Statistic(reading, state, factor)
         except Exception:  # noqa: BLE001 - computing each alone shows which one failed
             return None
+        return Batch(self.works, self.series, statistics)
 
 
 class Plan(NamedTuple):
-    """The values to compute from vectors, valid as long as the same tensors are measured together.
+    """The calls to compute from vectors, valid as long as the same tensors are measured together.
 
     Attributes:
         alike: The slots that were measured together.
         places: All calls.
-        pools: The places of their numbers.
+        pools: The places of their statistics.
         groups: The calls computed from vectors; None until the same step was seen twice.
         rest: The other calls.
         needs_slots: True if one of these needs a statistic that is in a vector.
@@ -206,10 +213,10 @@ class Planner:
         self._plans: dict[DueWork, Plan] = {}
         self._misses: Counter[DueWork] = Counter()
 
-    def values(
+    def planned(
         self, due: DueWork, step: int, places: list[Work], statistics: Statistics
-    ) -> tuple[list[Column], list[Block], list[Work]]:
-        """The values from vectors and numbers, and the calls left, whose slots are then filled."""
+    ) -> tuple[list[Block], list[Batch], list[Work]]:
+        """The values that are there, the calls to compute from vectors, and those from slots."""
         measured, scale = self._held.measured, statistics.scale
         alike, plan = [*map(_of, measured)], self._plans.get(due)
         if plan is None or plan.groups is None or not plan.fits(alike, places):
@@ -219,17 +226,17 @@ class Planner:
         for pool in plan.pools:  # a comprehension would be one more function
             pools.append(pool.states(measured, touched, statistics))  # noqa: PERF401
         device = device_of(part for states in pools for part in states or ())
-        columns: list[Column] = []
         blocks: list[Block] = []
+        batches: list[Batch] = []
         missed: list[Work] = []
         for group in plan.groups or ():
-            found = group.values(step, pools, scale, device)
+            found = group.found(step, pools, scale, device)
             if found is None:
                 missed += group.works
             elif isinstance(found, Block):
                 blocks.append(found)
             else:
-                columns += found
+                batches.append(found)
         if missed:
             self._misses[due] += 1
             if self._misses[due].bit_count() == 1:  # after 1, 2, 4, 8, ... misses a new one is made
@@ -237,7 +244,7 @@ class Planner:
         if missed or plan.needs_slots:
             self._held.settle()
         rest = self._in_order(places, [*plan.rest, *missed]) if missed else plan.rest
-        return columns, blocks, rest
+        return blocks, batches, rest
 
     def _next(
         self, last: Plan | None, alike: list[Alike], places: list[Work], statistics: Statistics
@@ -270,25 +277,33 @@ class _Sources:
             for row, slots in enumerate(some.of.slots):
                 for slot in slots:  # slots that occur twice have to be merged
                     self._at[slot] = None if slot in self._at else (i, row)
-        # Of each reduction the calls whose numbers are taken, group by group.
-        self._taken: dict[Any, list[tuple[Work, Reading]]] = {}
+        # Of each reduction the calls whose numbers are taken, group by group; and of some calls
+        # those whose states are, which all quantities of them share.
+        self._taken: dict[Hashable, list[tuple[Work, Reading]]] = {}
 
     def kind(self, work: Work) -> Hashable:
         """The group of a call that can be computed from vectors; None for others."""
-        group = None if work.asked.is_costly else group_of(work)
-        is_there = group is not None and all(
-            self._is_number(work, reading) for reading in work.asked.readings.values()
-        )
-        return group if is_there else None
+        group = group_of(work)
+        if group is None:
+            return None
+        vectors = [self._vector_of(work, reading) for reading in work.asked.readings.values()]
+        return None if None in vectors else (group, *vectors)
 
     def group(self, works: list[Work]) -> Group:
         """The calls as a group."""
-        sources: list[tuple[str, Reading, int, slice]] = []
+        sources: list[tuple[str, Reading, int, slice | None]] = []
         for name, reading in works[0].asked.readings.items():
-            taken = self._taken.setdefault(reading.reduction, [])
-            pool = list(self._taken).index(reading.reduction)
-            sources.append((name, reading, pool, slice(len(taken), len(taken) + len(works))))
-            taken += [(work, work.asked.readings[name]) for work in works]
+            calls = [(work, work.asked.readings[name]) for work in works]
+            share = None
+            if self._vector_of(works[0], reading) == _NUMBERS:
+                key: Hashable = reading.reduction
+                taken = self._taken.setdefault(key, [])
+                share = slice(len(taken), len(taken) + len(works))
+                taken += calls
+            else:
+                key = tuple([self._slot(*call) for call in calls])
+                self._taken[key] = calls
+            sources.append((name, reading, list(self._taken).index(key), share))
         is_its_reading = works[0].asked.quantity.is_its_reading and all(
             finishes_as_is(reading.reduction) for _, reading, _, _ in sources
         )
@@ -325,7 +340,10 @@ class _Sources:
                 return places[self._slot(work, reading)]
             return first + (parameters or {})[work.asked.module, reading]
 
-        order = Places([place(*pair) for pair in every])
+        at = [place(*pair) for pair in every]
+        is_whole = len(vectors) == 1 and at == [*range(first_single + len(single))]
+        is_as_it_is = is_whole and not (single or parameters)
+        order = None if is_as_it_is else Places(at)
         return Pool(every[0][1], tuple(vectors), frozenset(within), parameters, single, order)
 
     def are_in_vectors(self, work: Work) -> bool:
@@ -337,19 +355,23 @@ class _Sources:
     def _slot(self, work: Work, reading: Reading) -> Slot:
         return self._table.at(work.mode, work.asked.module, work.call)[reading]
 
-    def _is_number(self, work: Work, reading: Reading) -> bool:
+    def _vector_of(self, work: Work, reading: Reading) -> int | None:
+        """The index of the vector that a statistic is in; `_NUMBERS` for any, None without one."""
         if reading.site.port not in CALL_PORTS:
             vectors = self._parameters.vectors_with((work.asked.module, reading))
-            return vectors is not None and _are_vectors(vectors[0])
+            return _NUMBERS if vectors is not None and _are_numbers(vectors[0]) else None
         slot = self._slot(work, reading)
         if slot.failure is not None:
-            return False
+            return None
         at = self._at.get(slot)
         if at is not None:
-            return slot.found is None and _are_vectors(self._measured[at[0]].states)
+            states = self._measured[at[0]].states
+            index = _NUMBERS if _are_numbers(states) else at[0]
+            return index if slot.found is None else None
         is_single = slot.found is not None and slot not in self._at
-        return is_single and not any(isinstance(x, Tensor) and x.ndim for x in slot.found or ())
+        has_axes = any(isinstance(x, Tensor) and x.ndim for x in slot.found or ())
+        return _NUMBERS if is_single and not has_axes else None
 
 
-def _are_vectors(states: States) -> bool:
+def _are_numbers(states: States) -> bool:
     return not any(isinstance(part, Tensor) and part.ndim > 1 for part in states)

@@ -32,7 +32,7 @@ def in_batches(
         (left if its_kind is None else batches.setdefault(its_kind, [])).append(item)
     done: list[tuple[list[T], R]] = []
     for batch in batches.values():
-        found = _attempted(together, batch) if len(batch) >= fewest else None
+        found = attempted(together, batch) if len(batch) >= fewest else None
         if found is None:
             left += batch
         else:
@@ -40,7 +40,8 @@ def in_batches(
     return done, left
 
 
-def _attempted(together: Callable[[list[T]], R | None], batch: list[T]) -> R | None:
+def attempted(together: Callable[[T], R | None], batch: T) -> R | None:
+    """What a batch's function returns; None where it raises."""
     try:
         return together(batch)
     except Exception:  # noqa: BLE001 - reported by name when each is computed alone

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from taiyi_fx.config.subscriptions import Subscription
@@ -10,6 +10,10 @@ from taiyi_fx.passes.ir import Mode, Numbers, Reading, State
 from taiyi_fx.passes.probes.slots import in_tensors
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.records.record import Series
+
+_QUICK = 2**21
+"""So many multiplications make the decompositions of a batch of matrices, in about a millisecond.
+Handed over, small ones take more of both cores than that, whose caches they share."""
 
 Asked = tuple[Subscription, bool]
 """A subscription, and True if it emits a value now or False if it only adds to a window."""
@@ -65,6 +69,45 @@ class Work(NamedTuple):
         """The work of a call of which nothing is read yet."""
         module = asked.module + (f"@{call}" if call else "")
         return Work(asked, mode, call, is_emitted, (module, asked.label))
+
+
+class Batch(NamedTuple):
+    """Calls of one quantity to compute together.
+
+    Attributes:
+        works: The calls, without their statistics.
+        series: Their names in records.
+        statistics: Those of all calls, along the first axis: one for each parameter of the
+            quantity's function.
+    """
+
+    works: Sequence[Work]
+    series: tuple[Series, ...]
+    statistics: Mapping[str, Statistic]
+
+    @property
+    def takes_long(self) -> bool:
+        """True for what is computed beside the training: another thread costs it less than that."""
+        if not self.works[0].asked.is_costly:
+            return False
+        parts = [part for s in self.statistics.values() for part in in_tensors(s.state)]
+        matrices = [part for part in parts if part.ndim > 2]
+        size = sum(part.numel() * min(part.shape[-2:]) for part in matrices)
+        return size > _QUICK or not all(part.is_cpu for part in parts)
+
+    def apart(self) -> list[Work]:
+        """Each call alone, with its own statistics."""
+        names = list(self.statistics)
+        states = [zip(*statistic.state, strict=True) for statistic in self.statistics.values()]
+        return [
+            work._replace(
+                statistics={
+                    name: self.statistics[name]._replace(state=state)
+                    for name, state in zip(names, each, strict=True)
+                }
+            )
+            for work, *each in zip(self.works, *states, strict=True)
+        ]
 
 
 def works_of(every: Iterable[Asked], modes: Iterable[Mode], table: SlotTable) -> list[Work]:

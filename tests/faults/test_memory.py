@@ -117,7 +117,7 @@ def test_training_goes_on_whichever_operation_of_ours_fails(apart):
     assert losses > tried // 2
 
 
-@pytest.mark.parametrize("place", ["Planner.values", "Evaluator.start", "StepQueue.put"])
+@pytest.mark.parametrize("place", ["Planner.planned", "Evaluator.start", "StepQueue.put"])
 def test_a_step_that_fails_in_the_middle_is_dropped_whole_and_told_once(place, monkeypatch):
     model = taiyi_fx.instrument(net(), CFG)
     train(model, 0, model.monitor)

@@ -74,7 +74,7 @@ def test_costly_quantities_are_computed_beside():
 
 
 def test_costly_work_that_cannot_be_handed_over_fails_by_name(monkeypatch):
-    def refuse(step, works):
+    def refuse(step, works, batches):
         raise MemoryError("no room")
 
     given = Given({"0": ["InputSndNorm", "InputCovMaxEig"]})
@@ -184,9 +184,9 @@ def test_what_is_computed_layer_by_layer_is_sent_to_the_host_first(monkeypatch):
     sent = {}
     submit = BackgroundWorker.submit
 
-    def noted(worker, step, works):
+    def noted(worker, step, works, batches):
         sent.setdefault(step, set()).update(work.asked.quantity.name for work in works)
-        return submit(worker, step, works)
+        return submit(worker, step, works, batches)
 
     monkeypatch.setattr("taiyi_fx.step.host._is_on_host", lambda x: False)
     monkeypatch.setattr(BackgroundWorker, "submit", noted)

@@ -55,6 +55,11 @@ def train(probed, step, *batches):
     probed.monitor.track(step)
 
 
+def train_and_wait(probed, step, *batches):
+    train(probed, step, *batches)
+    probed.monitor.flush()
+
+
 def check(probed, model, step, *batches):
     expected = reference(model, *batches)
     train(probed, step, *batches)
@@ -244,3 +249,109 @@ def test_a_quantity_that_is_its_reading_has_the_values_of_its_function():
         by_name = {q: [v for (_, of), v in found.items() if of == q] for _, q in found}
         assert by_name["OutputGradSndNorm"] == by_name["computed"]
         assert len(by_name["computed"]) == 5
+
+
+CONDITIONS = ["InputCovCondition", "InputCovMaxEig", "OutputGradCovMaxEig"]
+
+
+def spectra(model, *batches, scale=1.0):
+    """The same of all linear layers in float64, of the rows of all batches."""
+    model = copy.deepcopy(model).double()
+    rows, layers = {}, [(n, m) for n, m in model.named_modules() if type(m) is nn.Linear]
+    for name, module in layers:
+        inputs, gradients = rows.setdefault(name, ([], []))
+        module.register_forward_hook(
+            lambda m, args, out, inputs=inputs, gradients=gradients: (
+                inputs.append(args[0].detach()),
+                out.register_hook(gradients.append),
+            )[0]
+        )
+    for x in batches:
+        (model(x.double()).square().sum() * scale).backward()
+    found = {}
+    for name, (inputs, gradients) in rows.items():
+        of_input = torch.linalg.eigvalsh(torch.cov(torch.cat(inputs).T))
+        of_gradient = torch.linalg.eigvalsh(torch.cov(torch.cat(gradients).T))
+        values = of_input[-1] / of_input[0], of_input[-1], of_gradient[-1]
+        found.update({(name, q): v.item() for q, v in zip(CONDITIONS, values, strict=True)})
+    return found
+
+
+@pytest.fixture
+def conditioned():
+    """The same as `warm`, with condition numbers."""
+    model = deep()
+    probed = taiyi_fx.instrument(model, {"Linear": CONDITIONS})
+    for step in range(4):
+        train(probed, step, torch.randn(30, 8))
+    return probed, model
+
+
+@pytest.mark.parametrize("most", [0, 2**21], ids=["beside the training", "at once"])
+def test_covariances_stay_together_up_to_their_eigenvalues(conditioned, most, monkeypatch):
+    monkeypatch.setattr("taiyi_fx.step.work._QUICK", most)
+    monkeypatch.setattr(Measured, "fold", None)
+    probed, model = conditioned
+    for step in (4, 5):
+        x = torch.randn(30, 8)
+        expected = spectra(model, x)
+        train(probed, step, x)
+        assert recorded(probed.monitor, step) == pytest.approx(expected, rel=1e-4)
+    assert not probed.monitor.missing
+
+
+def test_covariances_of_several_backwards_and_of_other_batches(conditioned):
+    probed, model = conditioned
+    every = [(30,), (30, 20), (12,), (12,), (30, 30, 30), (40,), (40,), (40,)]
+    for step, sizes in enumerate(every, start=4):
+        xs = [torch.randn(n, 8) for n in sizes]
+        expected = spectra(model, *xs)
+        train(probed, step, *xs)
+        assert recorded(probed.monitor, step) == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_loss_scale_is_taken_out_of_covariances(conditioned):
+    probed, model = conditioned
+    for step, scale in enumerate((1.0, 8.0), start=4):
+        x = torch.randn(30, 8)
+        probed.zero_grad()
+        (probed(x).square().sum() * scale).backward()
+        probed.monitor.track(step, grad_scale=scale)
+        assert recorded(probed.monitor, step) == pytest.approx(spectra(model, x), rel=1e-4)
+
+
+def test_one_decomposition_serves_all_quantities_of_a_tensor(monkeypatch):
+    probed = taiyi_fx.instrument(deep(), {"Linear": [*CONDITIONS[:2], "InputCovCondition50"]})
+    for step in range(4):
+        train(probed, step, torch.randn(30, 8))
+    probed.monitor.flush()
+    shapes, eigvalsh = [], torch.linalg.eigvalsh
+
+    def counted(matrix):
+        shapes.append(tuple(matrix.shape))
+        return eigvalsh(matrix)
+
+    monkeypatch.setattr(torch.linalg, "eigvalsh", counted)
+    train(probed, 4, torch.randn(30, 8))
+    assert len(recorded(probed.monitor, 4)) == 15
+    assert shapes == [(5, 8, 8)]
+
+
+@pytest.mark.parametrize("most", [0, 2**21], ids=["beside the training", "at once"])
+def test_a_costly_quantity_that_fails_for_one_call_is_told_and_has_the_others(most, monkeypatch):
+    monkeypatch.setattr("taiyi_fx.step.work._QUICK", most)
+
+    @taiyi_fx.quantity("picky", batched=True, spectrum=taiyi_fx.output.spectrum)
+    def picky(spectrum):
+        if (spectrum.largest > 1e6).any():
+            raise ValueError("too large")
+        return spectrum.largest
+
+    probed = taiyi_fx.instrument(deep(3), {"Linear": ["picky"]})
+    for step in range(5):
+        train(probed, step, torch.randn(30, 8))
+    with torch.no_grad():
+        probed[2].weight.mul_(1e6)
+    with pytest.warns(taiyi_fx.MonitorWarning, match="picky of '2': ValueError: too large"):
+        train_and_wait(probed, 5, torch.randn(30, 8))
+    assert set(recorded(probed.monitor, 5)) == {(n, "picky") for n in "04"}

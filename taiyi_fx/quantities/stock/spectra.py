@@ -31,8 +31,7 @@ def condition(spectrum: SpectrumValue, p: float | None = None) -> Tensor:
     features = eigenvalues.shape[-1]
     chosen = eigenvalues[..., -1 if p is None else min(int(p * features), features - 1)]
     ratio = eigenvalues[..., 0] / chosen
-    infinite = torch.where(chosen <= spectrum.zero, torch.inf, ratio)
-    return torch.where(chosen.isnan(), torch.nan, infinite)
+    return torch.where(chosen <= spectrum.zero, torch.inf, ratio)
 
 
 @quantity(
