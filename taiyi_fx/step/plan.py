@@ -41,6 +41,9 @@ from taiyi_fx.step.work import Batch, Statistic, Work
 
 _NUMBERS = -1
 """In place of the index of a measured vector, where statistics are numbers."""
+_LARGE = 2**14
+"""The size above which states of single slots are not stacked: copying them takes longer than the
+calls that this saves."""
 
 
 class Pool(NamedTuple):
@@ -52,8 +55,8 @@ class Pool(NamedTuple):
         within: The slots whose statistics these are.
         parameters: The rows of parameters that they are in; None if none of them are.
         single: The slots that hold a number themselves.
-        order: The indices to take of all these, one after the other: group by group. None for
-            those of one vector as they are.
+        order: The indices to take of all these, one after the other: group by group. None where
+            they are in one place, in their order.
     """
 
     reading: Reading
@@ -105,7 +108,8 @@ _found_in, _of = operator.attrgetter("found"), operator.attrgetter("of")
 def _joined(pieces: Sequence[Any], order: Places | None) -> Tensor | list[int | float]:
     """Numbers, and vectors of such, in an order: as one vector, unless all are Python's."""
     if order is None:
-        return _vector(pieces[0], None)
+        (piece,) = pieces
+        return torch.stack(piece) if isinstance(piece, tuple) else _vector(piece, None)
     if Tensor not in map(type, pieces):
         flat = list(itertools.chain.from_iterable(pieces))
         if Tensor not in map(type, flat):
@@ -277,17 +281,17 @@ class _Sources:
             for row, slots in enumerate(some.of.slots):
                 for slot in slots:  # slots that occur twice have to be merged
                     self._at[slot] = None if slot in self._at else (i, row)
-        # Of each reduction the calls whose numbers are taken, group by group; and of some calls
+        # Of each reduction the calls whose numbers are taken, group by group; and of some slots
         # those whose states are, which all quantities of them share.
-        self._taken: dict[Hashable, list[tuple[Work, Reading]]] = {}
+        self._taken: dict[tuple[Any, tuple[Slot, ...]], list[tuple[Work, Reading]]] = {}
 
     def kind(self, work: Work) -> Hashable:
         """The group of a call that can be computed from vectors; None for others."""
         group = group_of(work)
         if group is None:
             return None
-        vectors = [self._vector_of(work, reading) for reading in work.asked.readings.values()]
-        return None if None in vectors else (group, *vectors)
+        places = [self._place_of(work, reading) for reading in work.asked.readings.values()]
+        return None if None in places else (group, *places)
 
     def group(self, works: list[Work]) -> Group:
         """The calls as a group."""
@@ -295,13 +299,13 @@ class _Sources:
         for name, reading in works[0].asked.readings.items():
             calls = [(work, work.asked.readings[name]) for work in works]
             share = None
-            if self._vector_of(works[0], reading) == _NUMBERS:
-                key: Hashable = reading.reduction
+            if self._place_of(works[0], reading) == _NUMBERS:
+                key = reading.reduction, ()
                 taken = self._taken.setdefault(key, [])
                 share = slice(len(taken), len(taken) + len(works))
                 taken += calls
             else:
-                key = tuple([self._slot(*call) for call in calls])
+                key = reading.reduction, tuple([self._slot(*call) for call in calls])
                 self._taken[key] = calls
             sources.append((name, reading, list(self._taken).index(key), share))
         is_its_reading = works[0].asked.quantity.is_its_reading and all(
@@ -311,9 +315,11 @@ class _Sources:
 
     def pools(self) -> list[Pool]:
         """The pools of all groups."""
-        return [self._pool(every) for every in self._taken.values()]
+        return [
+            self._pool(every, are_numbers=not slots) for (_, slots), every in self._taken.items()
+        ]
 
-    def _pool(self, every: list[tuple[Work, Reading]]) -> Pool:
+    def _pool(self, every: list[tuple[Work, Reading]], *, are_numbers: bool) -> Pool:
         of_calls = [(w, r) for w, r in every if r.site.port in CALL_PORTS]
         slots = dict.fromkeys(self._slot(work, reading) for work, reading in of_calls)
         within = tuple(slot for slot in slots if self._at.get(slot) is not None)
@@ -341,8 +347,7 @@ class _Sources:
             return first + (parameters or {})[work.asked.module, reading]
 
         at = [place(*pair) for pair in every]
-        is_whole = len(vectors) == 1 and at == [*range(first_single + len(single))]
-        is_as_it_is = is_whole and not (single or parameters)
+        is_as_it_is = not are_numbers and at == [*range(first_single + len(single))]
         order = None if is_as_it_is else Places(at)
         return Pool(every[0][1], tuple(vectors), frozenset(within), parameters, single, order)
 
@@ -355,8 +360,11 @@ class _Sources:
     def _slot(self, work: Work, reading: Reading) -> Slot:
         return self._table.at(work.mode, work.asked.module, work.call)[reading]
 
-    def _vector_of(self, work: Work, reading: Reading) -> int | None:
-        """The index of the vector that a statistic is in; `_NUMBERS` for any, None without one."""
+    def _place_of(self, work: Work, reading: Reading) -> Hashable:
+        """The same for statistics that can be joined; None for one that stays alone.
+
+        That is the index of a vector, the kind of a state in a slot, or `_NUMBERS`.
+        """
         if reading.site.port not in CALL_PORTS:
             vectors = self._parameters.vectors_with((work.asked.module, reading))
             return _NUMBERS if vectors is not None and _are_numbers(vectors[0]) else None
@@ -368,9 +376,14 @@ class _Sources:
             states = self._measured[at[0]].states
             index = _NUMBERS if _are_numbers(states) else at[0]
             return index if slot.found is None else None
-        is_single = slot.found is not None and slot not in self._at
-        has_axes = any(isinstance(x, Tensor) and x.ndim for x in slot.found or ())
-        return _NUMBERS if is_single and not has_axes else None
+        if slot.found is None or slot in self._at:
+            return None
+        parts = [x for x in slot.found if isinstance(x, Tensor)]
+        if not any(part.ndim for part in parts):
+            return _NUMBERS
+        is_small = sum(part.numel() for part in parts) <= _LARGE
+        are_tensors = is_small and len(parts) == len(slot.found)
+        return tuple([(x.shape, x.dtype, x.device) for x in parts]) if are_tensors else None
 
 
 def _are_numbers(states: States) -> bool:
