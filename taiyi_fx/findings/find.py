@@ -48,6 +48,7 @@ from taiyi_fx.findings.rules.losses.evaluations import (
     undefined_evaluations,
 )
 from taiyi_fx.findings.rules.losses.given import (
+    blank_targets,
     dropped_outputs,
     masked_products,
     moving_targets,
@@ -198,6 +199,7 @@ RULES: tuple[Rule, ...] = (
     own_pairs,
     dropped_outputs,
     unreachable_targets,
+    blank_targets,
     pulled_alone,
     moving_targets,
     odd_ratios,

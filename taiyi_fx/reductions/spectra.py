@@ -377,7 +377,7 @@ def _largest_of_each(matrices: Tensor) -> Tensor:
 
 
 def of_finite(matrix: Tensor, decompose: Callable[[Tensor], Tensor]) -> Tensor:
-    """What a decomposition tells of matrices, a number or a vector of each.
+    """The numbers that a decomposition tells of matrices, one or a vector of each.
 
     NaN of those that hold NaN or Inf, which LAPACK does not take.
     """

@@ -41,7 +41,7 @@ def in_batches(
 
 
 def attempted(together: Callable[[T], R | None], batch: T) -> R | None:
-    """What a batch's function returns; None where it raises."""
+    """The result of a batch; None where its function raises."""
     try:
         return together(batch)
     except Exception:  # noqa: BLE001 - reported by name when each is computed alone

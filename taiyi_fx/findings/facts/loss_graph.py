@@ -23,6 +23,7 @@ from taiyi_fx.findings.facts.autograd import (
     saved_by,
     shape_of,
 )
+from taiyi_fx.findings.facts.blanks import blank_targets
 from taiyi_fx.findings.facts.both_sides import (
     moving_targets,
     odd_ratios,
@@ -164,6 +165,7 @@ class LossGraph(NamedTuple):
         held: Targets that are among what the model is given; None if none is seen.
         odd_weights: Weights by which rare classes count for even less; None if there are none.
         weighted_means: The shapes of weights that a mean of all elements is multiplied by.
+        blank_targets: The share of the targets of a CTC loss that are its blank.
     """
 
     softmaxes: tuple[OddSoftmax, ...] = ()
@@ -205,6 +207,7 @@ class LossGraph(NamedTuple):
     held: HeldTargets | None = None
     odd_weights: OddWeights | None = None
     weighted_means: tuple[tuple[int, ...], ...] = ()
+    blank_targets: float = 0.0
 
 
 def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
@@ -269,6 +272,7 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         held=held_targets(uses, parameters),
         odd_weights=odd_weights(uses),
         weighted_means=tuple(weighted_means(uses)),
+        blank_targets=blank_targets(uses),
     )
 
 

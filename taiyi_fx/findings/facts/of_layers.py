@@ -19,6 +19,7 @@ class LayerSettings(NamedTuple):
         kind: The class of an activation or a norm of torch, or ``"Identity"``; empty of others.
         is_unfed: True for a BatchNorm in evaluation mode whose running statistics no batch has ever
             changed: it divides by 1 and subtracts 0.
+        is_at_rest: True for a frozen BatchNorm in evaluation mode: nothing of it moves.
     """
 
     drops: float = 0.0
@@ -27,6 +28,7 @@ class LayerSettings(NamedTuple):
     is_moving: bool = False
     kind: str = ""
     is_unfed: bool = False
+    is_at_rest: bool = False
 
 
 def settings_of(modules: Mapping[str, Any]) -> dict[str, LayerSettings]:
@@ -52,7 +54,8 @@ def _settings(module: Any) -> LayerSettings:
     is_moving = is_frozen and module.training and momentum > 0
     of_torch = kind if type(module).__module__.startswith(_TORCH) else ""
     epsilon, is_unfed = _number(own.get("eps")), has_statistics and _is_unfed(module)
-    return LayerSettings(0.0, epsilon, momentum, is_moving, of_torch, is_unfed)
+    is_at_rest = is_frozen and not module.training and momentum > 0
+    return LayerSettings(0.0, epsilon, momentum, is_moving, of_torch, is_unfed, is_at_rest)
 
 
 def _is_unfed(norm: Any) -> bool:

@@ -38,6 +38,41 @@ def turned_averages(tree: ast.Module) -> Iterator[ast.expr]:
             yield step[3]
 
 
+def averages_without_buffers(tree: ast.Module) -> Iterator[ast.expr]:
+    """The loops that move an average towards a model's parameters alone, and leave its buffers.
+
+    Of an average that is used in evaluation mode, in which the buffers of a BatchNorm tell.
+    """
+    code = ast.unparse(tree)
+    for loop in (x for x in ast.walk(tree) if isinstance(x, ast.For)):
+        pairs = loop.iter
+        if not (isinstance(pairs, ast.Call) and called(pairs) == "zip" and len(pairs.args) == 2):
+            continue
+        of, other = (_model_of(argument) for argument in pairs.args)
+        steps = [step for node in ast.walk(loop) if (step := _step(node)) is not None]
+        if of and other and steps and _AVERAGES.search(f"{of.lower()}_") and _evaluates(of, code):
+            yield pairs
+
+
+def _model_of(value: ast.expr) -> str:
+    """The model whose parameters are gone through; empty of anything else."""
+    is_call = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute)
+    of = value.func if is_call and isinstance(value, ast.Call) else None
+    is_known = isinstance(of, ast.Attribute) and of.attr in ("parameters", "named_parameters")
+    return ast.unparse(of.value) if isinstance(of, ast.Attribute) and is_known else ""
+
+
+def _evaluates(of: str, code: str) -> bool:
+    """True for a model that code puts into evaluation mode, and whose buffers it never takes."""
+    taken = ("buffers", "named_buffers", "state_dict", "load_state_dict", "train")
+    is_put = f"{of}.eval()" in code or re.search(rf"\b{re.escape(of)} = .*\.eval\(\)", code)
+    return (
+        bool(is_put)
+        and not any(f"{of}.{name}(" in code for name in taken)
+        and ("update_bn" not in code)
+    )
+
+
 def _step(node: ast.AST) -> tuple[ast.expr, ast.expr, ast.expr, ast.expr] | None:
     """The average, the new, the share of it, and the code of a step; None of what is none."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1:

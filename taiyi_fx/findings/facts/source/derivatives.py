@@ -44,6 +44,14 @@ def terms_without_gradient(tree: ast.Module) -> Iterator[ast.Call]:
     yield from {id(call): call for call in found}.values()
 
 
+def keeps_no_graph(call: ast.Call) -> bool:
+    """True for a call of ``torch.autograd.grad`` that is not told to keep a graph."""
+    told = {keyword.arg: keyword.value for keyword in call.keywords}
+    asked = told.get("create_graph", ast.Constant(False))
+    is_kept = not isinstance(asked, ast.Constant) or bool(asked.value)
+    return None not in told and len(call.args) <= _PLACE and not is_kept
+
+
 class _Code:
     """The code of one file.
 
@@ -157,12 +165,8 @@ class _Code:
     def _is_derivative(self, call: ast.Call) -> bool:
         """True for ``torch.autograd.grad`` that is not told to keep a graph."""
         name = ast.unparse(call.func)
-        told = {keyword.arg: keyword.value for keyword in call.keywords}
-        is_plain = None not in told and len(call.args) <= _PLACE
-        asked = told.get("create_graph", ast.Constant(False))
-        is_kept = not isinstance(asked, ast.Constant) or bool(asked.value)
         is_grad = name in self._grads or name.endswith("autograd.grad")
-        return is_grad and is_plain and not is_kept
+        return is_grad and keeps_no_graph(call)
 
     def _is_number(self, value: ast.expr) -> bool:
         """True for a number, a setting, and a name that is a number wherever it is set."""

@@ -12,10 +12,11 @@ import re
 import sys
 import textwrap
 import types
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from taiyi_fx.findings.facts.source.slip import Slip, shortened
+from taiyi_fx.findings.facts.source.torn_views import torn_views
 
 _RETURNING = frozenset(
     "sub mul div masked_fill masked_scatter clamp clip relu sigmoid tanh softmax log_softmax "
@@ -118,85 +119,12 @@ def _of_function(function: types.FunctionType, own: _Own) -> Iterator[Slip]:
         return  # typed in by hand, or made by code: there is no source to read
     file = function.__code__.co_filename.replace("\\", "/").rpartition("/")[2]
     asked = {id(inner) for node in ast.walk(tree) if _asks(node) for inner in ast.walk(node)}
-    torn = {id(node) for node in _torn_views(tree)}
+    torn = {id(node) for node in torn_views(tree)}
     for node in ast.walk(tree):
         kind = "torn_view" if id(node) in torn else _kind_of(node, own)
         if kind and not (kind == "dropout_in_evaluation" and id(node) in asked):
             line = getattr(node, "lineno", 1)
             yield Slip(shortened(node), f"{file}:{first + line - 1}", kind)
-
-
-def _torn_views(tree: ast.AST) -> Iterator[ast.Call]:
-    """Calls as ``x.view(b, a, c)`` behind ``a, b, c = x.shape``, if x is the same still.
-
-    And as ``x.view(x.size(0), n, x.size(1))``, by which an axis comes behind a new one.
-    """
-    sets = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
-    unpacked = [(node, *known) for node in sets if (known := _sizes_unpacked(node))]
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-    for view in (call for call in calls if _is_view(call)):
-        of = getattr(view.func, "value", None)
-        if _puts_an_axis_behind(view):
-            yield view
-        for node, tensor, sizes in unpacked:
-            is_of_it = isinstance(of, ast.Name) and of.id == tensor
-            is_torn = is_of_it and _is_swapped(sizes, _names(view.args))
-            if is_torn and not _assigns(tree, tensor, range(node.lineno, view.lineno)):
-                yield view
-
-
-def _puts_an_axis_behind(view: ast.Call) -> bool:
-    """True for a view whose axes before some one are those of its tensor, and then has another.
-
-    The size that comes behind it is of the axis which it should begin with.
-    """
-    of = ast.unparse(view.func.value) if isinstance(view.func, ast.Attribute) else ""
-    asked = [ast.unparse(argument) for argument in view.args]
-    kept = 0
-    while kept < len(asked) and asked[kept] in (f"{of}.size({kept})", f"{of}.shape[{kept}]"):
-        kept += 1
-    later = {f"{of}.size({kept})", f"{of}.shape[{kept}]"} & {*asked[kept + 1 :]}
-    return kept > 0 and bool(later) and not {*asked[kept : kept + 1]} & {"1", "-1"}
-
-
-def _sizes_unpacked(node: ast.Assign) -> tuple[str, list[str]] | None:
-    """The tensor and the names of ``a, b, c = x.shape`` or ``= x.size()``; None of others."""
-    if not isinstance(node.targets[0], ast.Tuple):
-        return None
-    value = node.value
-    if isinstance(value, ast.Call) and not value.args:
-        value = value.func
-    if not isinstance(value, ast.Attribute) or value.attr not in ("shape", "size"):
-        return None
-    names = _names(node.targets[0].elts)
-    return (value.value.id, names) if isinstance(value.value, ast.Name) and names else None
-
-
-def _is_view(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr in ("view", "reshape")
-
-
-def _names(nodes: Sequence[ast.expr]) -> list[str]:
-    """The names of variables; none if anything else is among them."""
-    if len(nodes) == 1 and isinstance(nodes[0], (ast.Tuple, ast.List)):
-        nodes = nodes[0].elts
-    names = [node.id for node in nodes if isinstance(node, ast.Name)]
-    return names if len(names) == len(nodes) else []
-
-
-def _is_swapped(sizes: Sequence[str], asked: Sequence[str]) -> bool:
-    """True for the same sizes in another order, none of which is there twice."""
-    is_same = sorted(sizes) == sorted(asked) and len({*sizes}) == len(sizes) > 1
-    return is_same and [*sizes] != [*asked] and "_" not in sizes
-
-
-def _assigns(tree: ast.AST, name: str, lines: range) -> bool:
-    """True if a variable is given another value in some lines, but for the first."""
-    stores = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name)
-    return any(
-        isinstance(node.ctx, ast.Store) and node.lineno in lines and node.lineno != lines.start
-        for node in stores
-    )
 
 
 def is_returning(method: str) -> bool:

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 from taiyi_fx.findings.facts.source.arguments import swapped_arguments
-from taiyi_fx.findings.facts.source.averages import turned_averages
+from taiyi_fx.findings.facts.source.averages import averages_without_buffers, turned_averages
 from taiyi_fx.findings.facts.source.clearing import cleared_between
 from taiyi_fx.findings.facts.source.clipping import clips_behind_steps
 from taiyi_fx.findings.facts.source.derivatives import terms_without_gradient
+from taiyi_fx.findings.facts.source.diffusion import uncumulated_noise
 from taiyi_fx.findings.facts.source.held_weights import lagging_targets, live_states
 from taiyi_fx.findings.facts.source.of_classes import is_returning
 from taiyi_fx.findings.facts.source.orders import (
@@ -36,11 +37,14 @@ from taiyi_fx.findings.facts.source.policies import (
 from taiyi_fx.findings.facts.source.reach import MODULE, Reach
 from taiyi_fx.findings.facts.source.remade import remade_optimizers
 from taiyi_fx.findings.facts.source.reseeding import seeds_in_loops
+from taiyi_fx.findings.facts.source.residuals import residuals_without_graph
 from taiyi_fx.findings.facts.source.scaling import scaled_clips, scalers_never_updated
 from taiyi_fx.findings.facts.source.schedules import misplaced_schedules
+from taiyi_fx.findings.facts.source.shared_weights import doubly_trained
 from taiyi_fx.findings.facts.source.slip import Slip, shortened
 from taiyi_fx.findings.facts.source.terms import constant_terms, lost_terms
-from taiyi_fx.findings.facts.source.unused import unused_parts
+from taiyi_fx.findings.facts.source.torn_views import torn_views
+from taiyi_fx.findings.facts.source.unused import unused_offsets, unused_parts
 
 Running: TypeAlias = Mapping[str, Collection[int]]
 """The first lines of functions, by the path of their file; `MODULE` for code outside of any."""
@@ -128,6 +132,7 @@ def _leaves_a_tensor_as_it_is(call: ast.expr) -> bool:
 _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] = {
     "dropped_result": (_results_thrown_away, "data grad"),
     "constant_penalty": (terms_without_gradient, "autograd"),
+    "constant_derivative": (residuals_without_graph, "autograd"),
     "constant_term": (constant_terms, "item detach numpy"),
     "lost_term": (lost_terms, "backward"),
     "cleared_between": (cleared_between, "zero_grad"),
@@ -139,7 +144,11 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "misplaced_schedule": (misplaced_schedules, "LR _schedule_"),
     "live_state": (live_states, "load_state_dict"),
     "lagging_target": (lagging_targets, "deepcopy"),
+    "doubly_trained": (doubly_trained, "parameters"),
     "unused_part": (unused_parts, "backward"),
+    "unused_offset": (unused_offsets, "offset"),
+    "uncumulated_noise": (uncumulated_noise, "cumprod"),
+    "torn_view": (torn_views, "shape size"),
     "parted_pairs": (parted_pairs, "randperm permutation randint choice integers shuffle"),
     "parted_flip": (parted_flips, "flip"),
     "leaked_target": (leaked_targets, "y target label"),
@@ -147,6 +156,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "turned_ratio": (turned_ratios, "ratio"),
     "turned_preference": (turned_preferences, "sigmoid"),
     "turned_average": (turned_averages, "lerp_ add_ copy_ .data"),
+    "averaged_parameters": (averages_without_buffers, "zip"),
     "swapped_arguments": (swapped_arguments, "loss cross_entropy kl_div attention Normal"),
     "turned_policy": (turned_policies, "log"),
     "turned_end": (turned_ends, "gamma discount"),

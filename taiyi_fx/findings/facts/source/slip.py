@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 _LONGEST = 60
 """Characters of code in a sentence."""
+_NAME = 30
+"""Characters of the name of what is called, behind which its arguments begin."""
 
 
 class Slip(NamedTuple):
@@ -24,6 +26,9 @@ class Slip(NamedTuple):
 
 
 def shortened(node: ast.AST) -> str:
-    """The code of an expression, of which the end stays, where it is long."""
+    """The code of an expression, where it is long its end; of a plain call its beginning."""
     code = ast.unparse(node)
-    return code if len(code) <= _LONGEST else f"... {code[4 - _LONGEST :]}"
+    if len(code) <= _LONGEST:
+        return code
+    name = ast.unparse(node.func) if isinstance(node, ast.Call) else code
+    return f"{code[: _LONGEST - 4]} ..." if len(name) <= _NAME else f"... {code[4 - _LONGEST :]}"

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from taiyi_fx.findings.facts.source.syntax import (
     FUNCTIONS,
     Scope,
+    factors_of,
     has_backward,
     inner,
     names_in,
     scopes_of,
+    terms_of,
 )
 
 _TELLING = re.compile(
@@ -20,6 +22,10 @@ _TELLING = re.compile(
     r"(sample|importance|is|instance)_weights?)(_[bt]|_?batch)?"
 )
 """Names of ends of episodes, of masks and lengths of sequences, and of weights of samples."""
+_DISCOUNTS = re.compile(r"(\w+_)?(gamma|discount(_factor)?)")
+_BESIDE = re.compile(r"_.*|infos?|extras?|ids?|idxs?|index|indices|keys?")
+"""Names of what a sample of a memory may hold beside what a step is made of."""
+_OFFSETS = re.compile(r"(\w+_)?offset")
 _BY_NAME = frozenset({"locals", "vars", "eval", "exec"})
 """Functions by which any variable may be read."""
 
@@ -27,27 +33,57 @@ _BY_NAME = frozenset({"locals", "vars", "eval", "exec"})
 def unused_parts(tree: ast.Module) -> Iterator[ast.expr]:
     """The names that code which trains unpacks, that tell what counts of a batch, and are not read.
 
-    Nothing is told of a name that is read anywhere in the same function, or in one within it.
+    Nothing is told of a name that is read anywhere in the same function, or in one within it. By
+    any name, it is the one part beside a reward that a target with a discount is made of.
     """
     for scope in scopes_of(tree):
         read = _read_in(scope) if has_backward(scope) else {*_BY_NAME}
         if read.isdisjoint(_BY_NAME):
-            for name in _unpacked_in(scope):
-                if _TELLING.fullmatch(name.id.lower()) and name.id not in read:
-                    yield name
+            found: dict[str, ast.Name] = {}
+            for names in _unpacked_in(scope):
+                unread = [x for x in names if x.id not in read]
+                found |= {x.id: x for x in unread if _TELLING.fullmatch(x.id.lower())} | found
+                others = [x for x in unread if not _BESIDE.fullmatch(x.id.lower())]
+                if len(others) == 1 and _rewards_in(scope) & {x.id for x in names}:
+                    found.setdefault(others[0].id, others[0])
+            yield from found.values()
 
 
-def _unpacked_in(scope: Scope) -> Iterator[ast.Name]:
-    """The names that are set with others at once, by the first of their places."""
-    found: dict[str, ast.Name] = {}
+def unused_offsets(tree: ast.Module) -> Iterator[ast.expr]:
+    """The offsets that code counts up in a loop, as of nodes of graphs, and never reads."""
+    for scope in scopes_of(tree):
+        counts = [x.target for x in inner(scope) if isinstance(x, ast.AugAssign)]
+        names = [x for x in counts if isinstance(x, ast.Name) and _OFFSETS.fullmatch(x.id.lower())]
+        read = _read_in(scope) if names else set()
+        if read.isdisjoint(_BY_NAME):
+            yield from {x.id: x for x in names if x.id not in read}.values()
+
+
+def _rewards_in(scope: Scope) -> set[str]:
+    """The names that are added to something with a discount."""
+    sums = [x for x in inner(scope) if isinstance(x, ast.BinOp) and isinstance(x.op, ast.Add)]
+    found: set[str] = set()
+    for terms in ([*terms_of(value)] for value in sums):
+        if any(map(_is_discounted, terms)):
+            found |= {x.id for x in terms if isinstance(x, ast.Name)}
+    return found
+
+
+def _is_discounted(term: ast.expr) -> bool:
+    names = (
+        x.attr if isinstance(x, ast.Attribute) else getattr(x, "id", "")
+        for x in factors_of(term)[1]
+    )
+    return any(_DISCOUNTS.fullmatch(name.lower()) for name in names)
+
+
+def _unpacked_in(scope: Scope) -> Iterator[list[ast.Name]]:
+    """The names that are set with others at once."""
     for node in inner(scope):
         targets = node.targets if isinstance(node, ast.Assign) else []
         targets += [node.target] if isinstance(node, (ast.For, ast.AsyncFor)) else []
         for tuple_ in (x for t in targets for x in ast.walk(t) if isinstance(x, ast.Tuple)):
-            for one in tuple_.elts:
-                if isinstance(one, ast.Name):
-                    found.setdefault(one.id, one)
-    yield from found.values()
+            yield [one for one in tuple_.elts if isinstance(one, ast.Name)]
 
 
 def _read_in(scope: Scope) -> set[str]:

@@ -21,6 +21,8 @@ batch that all pull one way make it larger by the root of their number alone."""
 _OTHERS = 30.0
 """The largest jump of another weight at that step: else it is the loss or the batch."""
 _FEW = 2
+_OWN = 0.99
+"""The cosine of a weight's gradient and the one that its layer makes, as long as it is that."""
 
 
 class _Jump(NamedTuple):
@@ -46,9 +48,13 @@ def gradient_steps(evidence: Evidence) -> Iterator[Finding]:
     if len(own) <= _FEW:
         return
     jumps = [_jump(s, sizes) for s, sizes in own]
+    agreed = evidence.by_module("WeightGradAgreement")
     for jump in jumps:
         if jump is None:
             continue
+        agreement = agreed.get(jump.site.module)
+        if agreement is not None and not median(agreement.values) > _OWN:
+            continue  # other backwards bring its layer gradients, of which the weight has none
         step = jump.site.steps[jump.i]
         others = [_at(s, sizes, int(step)) for s, sizes in own if s.module != jump.site.module]
         if max(others) < _OTHERS:

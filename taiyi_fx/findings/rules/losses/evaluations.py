@@ -25,6 +25,8 @@ _HARDLY = 0.95
 """Of what an untrained model costs: a loss of evaluation that stays above has learnt nothing."""
 _LEARNT = 0.5
 """Of that, below which the loss of training has learnt much."""
+_TIMES = 10.0
+"""The loss of training, of which a loss of evaluation is more at each evaluation."""
 _NEAR = 5
 """Numbers of training around an evaluation, as single batches differ."""
 
@@ -77,14 +79,20 @@ def overfitting(evidence: Evidence) -> Iterator[Finding]:
 
 
 def evaluation_gaps(evidence: Evidence) -> Iterator[Finding]:
-    """Losses of evaluation that stay at what an untrained model costs, as training's falls."""
+    """Losses of evaluation that stay at what an untrained model costs, as training's falls.
+
+    Or that rise from the first evaluation on, at which they are far above that of training already.
+    """
     for loss in _finite(evidence) if evidence.is_from_the_start else ():
         trained = _of_training(loss, evidence)
         if trained is None or len(loss.values) < _FEW:
             continue
         first, last = median(trained.values[:_NEAR]), median(trained.values[-_NEAR:])
         low = float(loss.values.min())
-        if not 0 < last < _LEARNT * first or low < _HARDLY * max(first, loss.values[0]):
+        if not 0 < last < _LEARNT * first:
+            continue
+        if low < _HARDLY * max(first, loss.values[0]):
+            yield from _gap_from_the_first_on(loss, trained)
             continue
         text = (
             f"{_shown(loss)} is {low:.3g} at best, in {len(loss.values)} evaluations: what an "
@@ -93,6 +101,20 @@ def evaluation_gaps(evidence: Evidence) -> Iterator[Finding]:
         )
         others = {"module": "", "value": low}
         yield EVALUATION_GAP.at(loss, 0, text, f"below {first:.3g}", **others)
+
+
+def _gap_from_the_first_on(loss: Watched, trained: Watched) -> Iterator[Finding]:
+    near = np.array([_near(trained, int(step)) for step in loss.steps])
+    least = float((loss.values / near).min()) if near.min() > 0 else 0.0
+    beyond = loss.values[-max(_LAST, len(loss.values) // _LAST) :]
+    if least >= _TIMES and beyond.min() >= _FAR_RISE * loss.values[0]:
+        text = (
+            f"{_shown(loss)} is {loss.values[0]:.3g} in the first evaluation, beside "
+            f"{near[0]:.3g} of {trained.quantity!r}, and rises to {median(beyond):.3g}: it is at "
+            f"least {least:.3g} times as large in each of {len(loss.values)} evaluations"
+        )
+        others = {"module": "", "value": median(beyond)}
+        yield EVALUATION_GAP.at(loss, 0, text, f"near {near[0]:.3g}", **others)
 
 
 def undefined_evaluations(evidence: Evidence) -> Iterator[Finding]:

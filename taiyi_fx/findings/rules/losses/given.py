@@ -49,6 +49,25 @@ def unreachable_targets(evidence: Evidence) -> Iterator[Finding]:
             yield UNREACHABLE_TARGETS.at(loss, 0, text, f"targets of {reach}", **others)
 
 
+BLANK_TARGETS = Kind(
+    "blank_targets",
+    "warning",
+    "Number the labels from 1 on, and leave 0 to the blank; or name another: "
+    "ctc_loss(..., blank=number_of_labels), with one output more than there are labels",
+)
+
+
+def blank_targets(evidence: Evidence) -> Iterator[Finding]:
+    """CTC losses with targets that are the blank, which is between labels and is none itself."""
+    for loss, graph in evidence.graphs:
+        if graph.blank_targets > 0:
+            text = (
+                f"{graph.blank_targets:.0%} of the targets of {loss.quantity!r} are the blank of "
+                "its ctc_loss, which stands for no label: these can never be told"
+            )
+            yield BLANK_TARGETS.at(loss, 0, text, "no target that is the blank", module="")
+
+
 def own_pairs(evidence: Evidence) -> Iterator[Finding]:
     """Cross entropies of a choice among all rows, of which each may choose itself."""
     for loss, graph in evidence.graphs:

@@ -45,10 +45,13 @@ def stale_statistics(evidence: Evidence) -> Iterator[Finding]:
     """Modules whose running statistics do not come near those of the batches.
 
     A variance that stays about as far as it began, or a mean that stays a deviation away; or either
-    is not finite any more, though it was.
+    is not finite any more, though it was. Those of a frozen module in evaluation mode may be of
+    other data.
     """
     yield from _not_finite(evidence)
     for one in evidence.of_quantity("MeanTID"):
+        if _settings(one, evidence).is_at_rest:
+            continue
         value = median(one.last_half)
         if len(one.values) >= _MANY and value >= _DEVIATIONS and _stays(one, value):
             text = (
@@ -61,6 +64,8 @@ def stale_statistics(evidence: Evidence) -> Iterator[Finding]:
         value, first = median(one.last_half), float(one.values[0])
         if len(one.values) < _MANY or not value >= max(_FAR, _SHARE * first):  # nor where NaN
             continue
+        if _settings(one, evidence).is_at_rest:
+            continue
         if not _stays(one, value) or _is_on_its_way(one, evidence):
             continue
         text = (
@@ -70,13 +75,17 @@ def stale_statistics(evidence: Evidence) -> Iterator[Finding]:
         yield STALE.at(one, 0, text, f"falling from {first:.3g} to near 0.1", value=value)
 
 
+def _settings(one: Watched, evidence: Evidence) -> LayerSettings:
+    return evidence.model.settings.get(one.name, LayerSettings())
+
+
 def _is_on_its_way(one: Watched, evidence: Evidence) -> bool:
     """True for a variance that began at 1 and has not come down to a small one yet.
 
     What is left of the beginning is a power of what each batch leaves of it: beside a variance of
     0.01 that is much for a long time, as long as it is more than that.
     """
-    momentum = evidence.model.settings.get(one.name, LayerSettings()).momentum
+    momentum = _settings(one, evidence).momentum
     given = evidence.by_module("InputRMS").get(one.module)
     if momentum < _SLOW or momentum >= 1 or given is None or not evidence.is_from_the_start:
         return False

@@ -31,6 +31,14 @@ _KINDS = (
         "keeps no graph, and a term of the loss is made of it: that has no gradient",
     ),
     SlipKind(
+        "constant_derivative",
+        "alert",
+        "Compute the derivative with create_graph=True: without it the residual's gradient leaves "
+        "it out",
+        "keeps no graph, and the loss compares the derivative with the output that it is of: no "
+        "weight feels what the derivative should be",
+    ),
+    SlipKind(
         "constant_term",
         "warning",
         "Add the tensor itself, without item(), detach() or numpy()",
@@ -105,6 +113,33 @@ _KINDS = (
         "Load the trained weights into it every some hundred steps, or move it towards them a "
         "little in each",
         "makes a target network that nothing ever brings up to date with the trained one",
+    ),
+    SlipKind(
+        "doubly_trained",
+        "warning",
+        "Give each optimizer the parameters of its own model alone",
+        "trains a model that the loop's other optimizer trains, too: each undoes what the other's "
+        "steps do",
+    ),
+    SlipKind(
+        "uncumulated_noise",
+        "warning",
+        "Take the product of all steps so far: torch.cumprod(alphas, 0)[t]",
+        "noises a sample by the share of the one step t, and not by that of all steps up to it",
+    ),
+    SlipKind(
+        "averaged_parameters",
+        "warning",
+        "Copy the buffers, too: for a, b in zip(average.buffers(), model.buffers()): a.copy_(b)",
+        "moves an average of the model, and leaves its buffers as they were: BatchNorm's running "
+        "statistics in it are those of the beginning, by which it is evaluated",
+    ),
+    SlipKind(
+        "unused_offset",
+        "warning",
+        "Add it to the indices of each part, as edges + offset; else all parts of the batch point "
+        "into the first",
+        "is counted up from part to part of a batch, and nothing reads it",
     ),
     SlipKind(
         "unused_part",
@@ -241,8 +276,13 @@ def slips(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _holds(kind: SlipKind, evidence: Evidence) -> bool:
-    """False for places along the first axis, unless all layers take that for the batch."""
+    """False for places along the first axis, unless all layers take that for the batch.
+
+    And for averages without their buffers, unless the model has a BatchNorm.
+    """
     axes = evidence.model.batch_axes
+    if kind.name == "averaged_parameters":
+        return any(settings.momentum > 0 for settings in evidence.model.settings.values())
     return kind.name != "batch_as_places" or (bool(axes) and not any(axes.values()))
 
 

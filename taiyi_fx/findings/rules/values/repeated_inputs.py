@@ -19,7 +19,8 @@ _FEW = 3
 _ROUNDING = 1e-5
 """The share by which sizes differ that are rounded otherwise: sines and cosines of one angle have a
 size of the root of a half together, whatever the angle is."""
-
+_CODED, _CLASSES = 1e-6, 2000
+"""The same of codes, and more classes than one of n is written for."""
 _BY_HEART = 10.0
 """The loss of evaluation beside that of one batch which is learnt by heart."""
 
@@ -82,7 +83,18 @@ def _is_as_last(site: Watched, others: Sequence[Watched]) -> NDArray[np.bool_]:
 def _is_one_batch(site: Watched, others: Sequence[Watched]) -> bool:
     """True for numbers of a batch, which are no zeros, that are the same from the first on."""
     is_something = len(site.steps) >= STEPS and bool(site.values[-1] or others)
-    return is_something and bool(_is_as_last(site, others).all())
+    is_code = not others and _is_of_codes(float(site.values[-1]))
+    return is_something and not is_code and bool(_is_as_last(site, others).all())
+
+
+def _is_of_codes(size: float) -> bool:
+    """True for a root mean square that any batch may have: one of n is 1, all are 1 or -1.
+
+    Sines and cosines of one angle are half of their number together.
+    """
+    ratio = 1 / size**2 if size else 0.0
+    is_near = abs(ratio - round(ratio)) < _CODED * ratio
+    return 1 - _ROUNDING < ratio < _CLASSES and is_near
 
 
 def _given(evidence: Evidence) -> Iterator[tuple[Watched, list[Watched]]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from taiyi_fx.findings.facts.source.averages import turned_averages
+from taiyi_fx.findings.facts.source.averages import averages_without_buffers, turned_averages
 from tests.findings.facts.source.reading import found_in
 
 LOOP = """
@@ -57,3 +57,39 @@ def test_of_models_that_are_no_averages_nothing_is_known():
 )
 def test_a_share_with_a_name_is_what_it_is_set_to(code, is_found):
     assert bool(found_in(code, turned_averages)) == is_found
+
+
+WITHOUT = """
+ema = copy.deepcopy(model){mode}
+def update():
+    for a, b in zip({of}.parameters(), model.parameters()):
+        {step}
+    {more}
+"""
+
+
+def pairs(mode=".eval()", of="ema", step="a.mul_(0.98).add_(b, alpha=0.02)", more="pass"):
+    code = WITHOUT.format(mode=mode, of=of, step=step, more=more)
+    return [line for line, _ in found_in(code, averages_without_buffers)]
+
+
+def test_averages_of_parameters_alone_that_are_evaluated_are_found():
+    assert pairs() == [4]
+    assert pairs(step="a.data = 0.98 * a.data + 0.02 * b.data") == [4]
+    assert pairs(mode="", more="ema.eval()") == [4]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"mode": ""},
+        {"of": "other"},
+        {"step": "print(a)"},
+        {"more": "copy_all(ema.buffers(), model.buffers())"},
+        {"more": "torch.optim.swa_utils.update_bn(loader, ema)"},
+        {"more": "ema.train()"},
+    ],
+    ids=["trains", "no average", "no step", "buffers", "statistics anew", "in training mode"],
+)
+def test_averages_with_buffers_and_of_training_are_none(changed):
+    assert pairs(**changed) == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from taiyi_fx.findings.facts.source.unused import unused_parts
+from taiyi_fx.findings.facts.source.unused import unused_offsets, unused_parts
 from tests.findings.facts.source.reading import found_in
 
 LOOP = """
@@ -58,3 +58,46 @@ def test_a_name_may_be_read_by_what_reads_any():
 
 def test_code_that_does_not_train_may_leave_them():
     assert found_in("for x, mask in batches:\n    model(x)\n", unused_parts) == []
+
+
+TARGET = """
+for i in order:
+    s, a, r, new, {end} = (part[i] for part in memory)
+    y = r + {discount} * target(new).max(1).values{used}
+    loss = f(q(s).gather(1, a), y)
+    loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "discount", "used", "found"),
+    [
+        ("d", "gamma", "", ["d"]),
+        ("end", "self.gamma", "", ["end"]),
+        ("d", "gamma", " * (1 - d)", []),
+        ("_", "gamma", "", []),
+        ("info", "gamma", "", []),
+        ("d", "weight", "", []),
+    ],
+)
+def test_the_one_part_beside_a_reward_that_a_target_leaves_out_is_found(end, discount, used, found):
+    code = TARGET.format(end=end, discount=discount, used=used)
+    assert [text for _, text in found_in(code, unused_parts)] == found
+
+
+OFFSETS = """
+def collate(graphs):
+    edges, offset = [], 0
+    for x, e in graphs:
+        edges.append({edge})
+        offset += len(x)
+    return torch.cat(edges, 1){more}
+"""
+
+
+def test_offsets_that_nothing_reads_are_found():
+    assert found_in(OFFSETS.format(edge="e", more=""), unused_offsets) == [(6, "offset")]
+    assert found_in(OFFSETS.format(edge="e + offset", more=""), unused_offsets) == []
+    assert found_in(OFFSETS.format(edge="e", more=", offset"), unused_offsets) == []
+    count = OFFSETS.format(edge="e", more="").replace("offset", "count")
+    assert found_in(count, unused_offsets) == []

@@ -60,3 +60,11 @@ def test_of_two_weights_one_cannot_be_odd():
 def test_a_recurrent_layer_s_gradient_grows_on_its_way_through_time():
     known = {"c": Attributes("torch.nn.modules.rnn.LSTM", {})}
     assert [*gradient_steps(knowing(of({"c": ONCE}), attributes=known))] == []
+
+
+@pytest.mark.parametrize(("agreement", "is_told"), [(1.0, True), (0.8, False), (np.nan, False)])
+def test_a_gradient_that_is_never_its_layers_own_is_none(agreement, is_told):
+    numbers = {(name, "WeightGradNorm"): 2.0 for name in NAMES}
+    numbers |= {(name, "OutputGradRMS"): 1.0 for name in NAMES}
+    numbers |= {("c", "WeightGradNorm"): ONCE, ("c", "WeightGradAgreement"): agreement}
+    assert len([*gradient_steps(evidence(numbers))]) == is_told

@@ -82,6 +82,19 @@ def test_what_learns_or_cannot_is_none(evaluated, trained):
     assert [*evaluation_gaps(known(evaluated, trained))] == []
 
 
+def test_what_rises_from_the_first_evaluation_far_above_the_training_is_told():
+    sharp = [2.3] * 5 + np.geomspace(2.3, 1e-3, 10).tolist() + [1e-3] * 185
+    (found,) = evaluation_gaps(known([1.1, 1.8, 3.6, 4.4, 4.5, 4.2, 3.8, 3.4], sharp))
+    assert (found.kind, found.severity, found.value) == ("evaluation_gap", "warning", 3.8)
+    assert "is 1.1 in the first evaluation, beside 0.001 of 'loss'" in found.text
+    for evaluated, trained in (
+        ([1.1, 1.2, 1.3, 1.3, 1.3, 1.4, 1.4, 1.4], sharp),
+        ([1.1, 1.8, 3.6, 4.4, 4.5, 4.2, 1.4, 1.2], sharp),
+        ([1.1, 1.8, 3.6, 4.4, 4.5, 4.2, 3.8, 3.4], FALLING),
+    ):
+        assert [*evaluation_gaps(known(evaluated, trained))] == []
+
+
 def test_of_several_losses_of_training_it_is_beside_that_of_its_name_or_the_whole():
     of_name = known(TURNING, name="loss", rest=("kl_loss",))
     of_whole = known(TURNING, name="val_loss", of_training="train/loss", rest=("kl_loss",))

@@ -130,3 +130,21 @@ def test_a_policy_that_differs_from_itself_before_its_first_step_is_told(is_play
 
     found = found_in(nn.Sequential(nn.Linear(6, 5)), loss_of, "odd_ratios", logs_first=True)
     assert [one.severity for one in found] == ["warning"] * count
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_labels_that_are_the_blank_of_a_ctc_loss_are_told(first):
+    def loss_of(x):
+        scores = x.view(8, 1, 6).log_softmax(-1)
+        return F.ctc_loss(scores, torch.arange(first, 3)[None], (8,), (3 - first,))
+
+    found = []
+    watched = taiyi_fx.instrument(nn.Sequential(nn.Linear(6, 6)))
+    for step in range(3):
+        loss = loss_of(watched(torch.randn(8, 6)))
+        watched.monitor.log("loss", loss)
+        loss.backward()
+        watched.monitor.track(step)
+    found = [one for one in watched.monitor.findings if one.kind == "blank_targets"]
+    assert [one.severity for one in found] == ["warning"] * (first == 0)
+    assert all(one.text.startswith("33% of the targets of 'loss'") for one in found)

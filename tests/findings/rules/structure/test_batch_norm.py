@@ -53,3 +53,11 @@ def test_a_variance_of_1_takes_long_to_come_down_to_a_small_one(momentum, size, 
     known = evidence({("bn", "VarTID"): 0.9 - N / 600, ("bn", "InputRMS"): size + 0 * N})
     known = knowing(known, settings={"bn": LayerSettings(momentum=momentum)})
     assert len([*stale_statistics(known)]) == is_told
+
+
+@pytest.mark.parametrize("quantity", ["MeanTID", "VarTID"])
+def test_a_frozen_module_in_evaluation_mode_may_be_of_other_data(quantity):
+    numbers = {("bn", quantity): 3.0 + 0 * N}
+    assert len([*stale_statistics(evidence(numbers))]) == 1
+    settings = {"bn": LayerSettings(momentum=0.1, is_at_rest=True)}
+    assert [*stale_statistics(knowing(evidence(numbers), settings=settings))] == []

@@ -50,11 +50,16 @@ def test_others_are_none(values):
 
 
 def test_one_batch_from_the_start_is_a_note_as_a_small_data_set_is_one():
-    (found,) = found_for(np.ones(40))
+    (found,) = found_for(1.1 * np.ones(40))
     assert (found.severity, found.module, found.step) == ("note", "0", 0)
     assert "at all 40 steps that were read, from the first on" in found.text
     assert found_for(np.ones(7)) == found_for(np.zeros(40)) == []
-    assert found_for(np.ones(40), range(100, 140)) == []
+    assert found_for(1.1 * np.ones(40), range(100, 140)) == []
+
+
+@pytest.mark.parametrize("size", [1.0, 0.5**0.5, 0.1**0.5], ids=["signs", "angles", "one of ten"])
+def test_codes_that_any_batch_has_in_one_size_are_none(size):
+    assert found_for(size * np.ones(40)) == []
 
 
 def test_places_that_are_the_same_at_each_step_are_no_batch():
@@ -96,7 +101,7 @@ def test_indices_that_the_model_itself_makes_have_no_loader():
 
 @pytest.mark.parametrize(("of_evaluation", "severity"), [(0.25, "warning"), (0.01, "note")])
 def test_one_batch_that_is_learnt_by_heart_is_a_warning(of_evaluation, severity):
-    numbers = {("0", "InputRMS"): np.ones(40), ("", "loss"): np.geomspace(1, 2e-3, 40)}
+    numbers = {("0", "InputRMS"): 1.1 * np.ones(40), ("", "loss"): np.geomspace(1, 2e-3, 40)}
     numbers |= {("", "val_loss"): of_evaluation}
     (found,) = repeated_inputs(evidence(numbers))
     assert found.severity == severity

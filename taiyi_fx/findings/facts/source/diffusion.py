@@ -1,0 +1,115 @@
+"""Samples that code noises by the share of a single step, and not by that of all steps so far."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+
+from taiyi_fx.findings.facts.source.syntax import (
+    Scope,
+    called,
+    factors_of,
+    inner,
+    scopes_of,
+    signed_terms_of,
+    statements_in,
+)
+
+_SAME = frozenset("view reshape gather to float double unsqueeze expand index_select take".split())
+"""Methods whose result holds the numbers of their tensor."""
+
+
+def uncumulated_noise(tree: ast.Module) -> Iterator[ast.expr]:
+    """The sums as ``alphas[t].sqrt() * x0 + (1 - alphas[t]).sqrt() * noise``.
+
+    Of what the same file multiplies up, ``torch.cumprod(alphas, 0)``: what a sample is noised by
+    at once is a product of it. A sum that takes the place of the sample itself is a single step.
+    """
+    multiplied = {ast.unparse(of) for call in ast.walk(tree) if (of := _multiplied(call))}
+    for scope in scopes_of(tree) if multiplied else ():
+        values = _values_in(scope)
+        own = {id(x.value): ast.unparse(x.targets[0]) for x in _sets_in(scope)}
+        for node in inner(scope):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+                found = _noised(node, values)
+                if found is not None and found[0] in multiplied and own.get(id(node)) != found[1]:
+                    yield node
+
+
+def _multiplied(node: ast.AST) -> ast.expr | None:
+    """The thing whose numbers a call of ``cumprod`` multiplies up; None of others."""
+    if not isinstance(node, ast.Call) or called(node) != "cumprod":
+        return None
+    of = node.func.value if isinstance(node.func, ast.Attribute) else None
+    is_method = of is not None and ast.unparse(of) not in ("torch", "np", "numpy")
+    return of if is_method else next(iter(node.args), None)
+
+
+def _noised(value: ast.BinOp, values: Mapping[str, ast.expr]) -> tuple[str, str] | None:
+    """The share and the sample of what is noised; None of any other sum."""
+    terms = [factors_of(term)[1] for sign, term in signed_terms_of(value) if sign > 0]
+    if len(terms) != 2:
+        return None
+    roots = [[(root, x) for x in term if (root := _root_of(x)) is not None] for term in terms]
+    for i, j in ((0, 1), (1, 0)):
+        for share, whole in roots[i]:
+            for rest, _ in roots[j]:
+                if _is_rest(rest, share):
+                    others = [x for x in terms[i] if x is not whole]
+                    sample = ast.unparse(others[0]) if len(others) == 1 else ""
+                    return _home(share, values), sample
+    return None
+
+
+def _root_of(value: ast.expr) -> ast.expr | None:
+    """The thing that a square root is of, as it is written; None of what is none."""
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Pow):
+        is_half = isinstance(value.right, ast.Constant) and value.right.value == 0.5
+        return value.left if is_half else None
+    if not isinstance(value, ast.Call) or called(value) != "sqrt":
+        return None
+    if value.args:
+        return value.args[0]
+    return value.func.value if isinstance(value.func, ast.Attribute) else None
+
+
+def _is_rest(value: ast.expr, share: ast.expr) -> bool:
+    """True for 1 less a share."""
+    is_less = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Sub)
+    return is_less and ast.unparse(value).replace(" ", "") in (
+        f"{one}-{ast.unparse(share).replace(' ', '')}" for one in ("1", "1.0")
+    )
+
+
+def _home(value: ast.expr, values: Mapping[str, ast.expr]) -> str:
+    """The tensor whose entries something is, as ``"alphas"`` of ``alphas[t][:, None]``."""
+    for _ in range(8):
+        if isinstance(value, ast.Name) and value.id in values:
+            value = values[value.id]
+        elif isinstance(value, ast.Subscript):
+            value = value.value
+        elif isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+            if value.func.attr not in _SAME:
+                break
+            value = value.func.value
+        else:
+            break
+    return ast.unparse(value)
+
+
+def _sets_in(scope: Scope) -> list[ast.Assign]:
+    return [x for x in statements_in(scope) if isinstance(x, ast.Assign)]
+
+
+def _values_in(scope: Scope) -> dict[str, ast.expr]:
+    """The values of names that a scope sets once, to entries of something."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in _sets_in(scope):
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                found.setdefault(target.id, []).append(node.value)
+    return {
+        name: of[0]
+        for name, of in found.items()
+        if len(of) == 1 and isinstance(of[0], (ast.Subscript, ast.Call))
+    }
