@@ -23,8 +23,11 @@ _TELLING = re.compile(
 )
 """Names of ends of episodes, of masks and lengths of sequences, and of weights of samples."""
 _DISCOUNTS = re.compile(r"(\w+_)?(gamma|discount(_factor)?)")
-_BESIDE = re.compile(r"_.*|infos?|extras?|ids?|idxs?|index|indices|keys?")
-"""Names of what a sample of a memory may hold beside what a step is made of."""
+_BESIDE = re.compile(
+    r"_.*|infos?|extras?|ids?|idxs?|index|indices|keys?|a|acts?|actions?|s|states?|obs|"
+    r"observations?|log_?p(robs?)?|values?|v|old_.*"
+)
+"""Names of what a sample of a memory may hold, and a target of values need not be made of."""
 _OFFSETS = re.compile(r"(\w+_)?offset")
 _BY_NAME = frozenset({"locals", "vars", "eval", "exec"})
 """Functions by which any variable may be read."""
@@ -60,21 +63,25 @@ def unused_offsets(tree: ast.Module) -> Iterator[ast.expr]:
 
 
 def _rewards_in(scope: Scope) -> set[str]:
-    """The names that are added to something with a discount."""
-    sums = [x for x in inner(scope) if isinstance(x, ast.BinOp) and isinstance(x.op, ast.Add)]
+    """The names that are added to a value with a discount, and no other factor.
+
+    Not where that goes on from itself, as a sum of all that comes later does.
+    """
+    sets = [x for x in inner(scope) if isinstance(x, ast.Assign)]
+    own = {id(x.value): names_in(x, ast.Store) for x in sets}
     found: set[str] = set()
-    for terms in ([*terms_of(value)] for value in sums):
-        if any(map(_is_discounted, terms)):
+    for value in (x for x in inner(scope) if isinstance(x, ast.BinOp)):
+        terms = [*terms_of(value)] if isinstance(value.op, ast.Add) else []
+        later = [term for term in terms if _is_discounted(term)]
+        if later and not names_in(later[0]) & own.get(id(value), set()):
             found |= {x.id for x in terms if isinstance(x, ast.Name)}
     return found
 
 
 def _is_discounted(term: ast.expr) -> bool:
-    names = (
-        x.attr if isinstance(x, ast.Attribute) else getattr(x, "id", "")
-        for x in factors_of(term)[1]
-    )
-    return any(_DISCOUNTS.fullmatch(name.lower()) for name in names)
+    """True for the product of a discount and one more factor."""
+    factors = [ast.unparse(x).rpartition(".")[2].lower() for x in factors_of(term)[1]]
+    return len(factors) == 2 and any(map(_DISCOUNTS.fullmatch, factors))
 
 
 def _unpacked_in(scope: Scope) -> Iterator[list[ast.Name]]:

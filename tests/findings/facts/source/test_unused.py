@@ -78,6 +78,8 @@ for i in order:
         ("_", "gamma", "", []),
         ("info", "gamma", "", []),
         ("d", "weight", "", []),
+        ("d", "gamma", " * alive", []),
+        ("act", "gamma", "", []),
     ],
 )
 def test_the_one_part_beside_a_reward_that_a_target_leaves_out_is_found(end, discount, used, found):
@@ -101,3 +103,8 @@ def test_offsets_that_nothing_reads_are_found():
     assert found_in(OFFSETS.format(edge="e", more=", offset"), unused_offsets) == []
     count = OFFSETS.format(edge="e", more="").replace("offset", "count")
     assert found_in(count, unused_offsets) == []
+
+
+def test_a_sum_of_all_later_rewards_needs_no_more():
+    code = "for x, r in steps[::-1]:\n    g = r + gamma * g\nloss(g).backward()\n"
+    assert found_in(code, unused_parts) == []
