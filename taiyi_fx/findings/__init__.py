@@ -16,7 +16,8 @@ from taiyi_fx.findings.facts.of_optimizer import GroupSettings
 from taiyi_fx.findings.facts.optimizer_facts import OptimizerFacts
 from taiyi_fx.findings.facts.regression import Regression, RegressionNotes, regression_of
 from taiyi_fx.findings.facts.source.of_classes import mentions_hooks, slips_of
-from taiyi_fx.findings.facts.source.of_loop import code_of_loop, slips_of_loop
+from taiyi_fx.findings.facts.source.of_loop import slips_of_loop
+from taiyi_fx.findings.facts.source.running import code_of_loop
 from taiyi_fx.findings.facts.source.slip import Slip
 from taiyi_fx.findings.facts.squashed import Squashed, classes_of, squashed_by
 from taiyi_fx.findings.facts.targets import TargetNotes, Targets, targets_of

@@ -5,12 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
-import os
-import sys
-import sysconfig
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TypeAlias
 
 from taiyi_fx.findings.facts.source.arguments import swapped_arguments
 from taiyi_fx.findings.facts.source.averages import averages_without_buffers, turned_averages
@@ -34,10 +29,11 @@ from taiyi_fx.findings.facts.source.policies import (
     turned_preferences,
     turned_ratios,
 )
-from taiyi_fx.findings.facts.source.reach import MODULE, Reach
+from taiyi_fx.findings.facts.source.reach import Reach
 from taiyi_fx.findings.facts.source.remade import remade_optimizers
 from taiyi_fx.findings.facts.source.reseeding import seeds_in_loops
 from taiyi_fx.findings.facts.source.residuals import residuals_without_graph
+from taiyi_fx.findings.facts.source.running import Running
 from taiyi_fx.findings.facts.source.scaling import scaled_clips, scalers_never_updated
 from taiyi_fx.findings.facts.source.schedules import misplaced_schedules
 from taiyi_fx.findings.facts.source.shared_weights import doubly_trained
@@ -45,30 +41,6 @@ from taiyi_fx.findings.facts.source.slip import Slip, shortened
 from taiyi_fx.findings.facts.source.terms import constant_terms, lost_terms
 from taiyi_fx.findings.facts.source.torn_views import torn_views
 from taiyi_fx.findings.facts.source.unused import unused_offsets, unused_parts
-
-Running: TypeAlias = Mapping[str, Collection[int]]
-"""The first lines of functions, by the path of their file; `MODULE` for code outside of any."""
-
-_OWN = (os.path.join(Path(__file__).parents[3], ""), sysconfig.get_path("stdlib"))
-_LIBRARIES = ("site-packages", "dist-packages")
-
-
-def code_of_loop() -> Running:
-    """The functions that run now and those of the script, but for libraries."""
-    script = str(getattr(sys.modules.get("__main__"), "__file__", None) or "")
-    found: dict[str, set[int]] = {}
-    frame = sys._getframe()
-    while frame is not None:
-        code = frame.f_code
-        line = MODULE if code.co_name == "<module>" else code.co_firstlineno
-        found.setdefault(code.co_filename, set()).add(line)
-        frame = frame.f_back
-    found.setdefault(script, {MODULE})
-    return {
-        path: frozenset(lines)
-        for path, lines in found.items()
-        if not path.startswith(_OWN) and not _is_of_library(path)
-    }
 
 
 def slips_of_loop(running: Running) -> tuple[Slip, ...]:
@@ -78,10 +50,6 @@ def slips_of_loop(running: Running) -> tuple[Slip, ...]:
         running: The code, as `code_of_loop` has it; and what it names in the same file.
     """
     return tuple(slip for path, lines in running.items() for slip in _read(path, lines))
-
-
-def _is_of_library(path: str) -> bool:
-    return any(home in path for home in _LIBRARIES)
 
 
 def _read(path: str, lines: Collection[int]) -> list[Slip]:

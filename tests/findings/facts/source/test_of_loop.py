@@ -3,8 +3,9 @@
 import sys
 import types
 
-from taiyi_fx.findings.facts.source.of_loop import code_of_loop, slips_of_loop
+from taiyi_fx.findings.facts.source.of_loop import slips_of_loop
 from taiyi_fx.findings.facts.source.reach import MODULE
+from taiyi_fx.findings.facts.source.running import code_of_loop
 
 SCRIPT = """
 for p in model.parameters():
