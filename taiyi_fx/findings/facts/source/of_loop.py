@@ -13,11 +13,11 @@ from taiyi_fx.findings.facts.source.clearing import cleared_between
 from taiyi_fx.findings.facts.source.clipping import clips_behind_steps
 from taiyi_fx.findings.facts.source.derivatives import terms_without_gradient
 from taiyi_fx.findings.facts.source.diffusion import uncumulated_noise
+from taiyi_fx.findings.facts.source.flips import drawn_apart, parted_flips
 from taiyi_fx.findings.facts.source.held_weights import lagging_targets, live_states
 from taiyi_fx.findings.facts.source.of_classes import is_returning
 from taiyi_fx.findings.facts.source.orders import (
     leaked_targets,
-    parted_flips,
     parted_pairs,
     rewards_in_reversed_order,
 )
@@ -119,6 +119,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "torn_view": (torn_views, "shape size"),
     "parted_pairs": (parted_pairs, "randperm permutation randint choice integers shuffle"),
     "parted_flip": (parted_flips, "flip"),
+    "drawn_apart": (drawn_apart, "mask box keypoint seg"),
     "leaked_target": (leaked_targets, "y target label"),
     "reversed_returns": (rewards_in_reversed_order, "append"),
     "turned_ratio": (turned_ratios, "ratio"),

@@ -22,9 +22,6 @@ _DRAWS_ROWS = _DRAWS | {"randint", "choice", "integers"}
 _INPUTS = re.compile(r"(\w*?)(?:x|xs|inputs?|images?|imgs?|data|features?|samples?|src)(_\w+)?")
 _TARGETS = re.compile(r"(\w*?)(?:y|ys|targets?|labels?|tgt|classes)(_\w+)?")
 """Names that belong together where what is before and behind is the same: ``x_train, y_train``."""
-_IMAGES = re.compile(r"(x|xs|im|ims|imgs?|images?|inputs?|pixels?|pixel_values|batch)(_\w+)?")
-_PLACES = re.compile(r"(masks?|box(es)?|bbox(es)?|keypoints?|segmentations?|seg_?maps?)(_\w+)?")
-_FLIPS = frozenset("flip fliplr hflip flip_left_right horizontal_flip".split())
 _TURNS = frozenset({"reverse", "reversed", "flip", "flipud", "appendleft", "insert"})
 
 
@@ -97,52 +94,6 @@ def parted_pairs(tree: ast.Module) -> Iterator[ast.expr]:
         if has_backward(scope):
             yield from _cut_alone(scope)
             yield from _drawn_apart(scope)
-
-
-def parted_flips(tree: ast.Module) -> Iterator[ast.expr]:
-    """The images that are turned round, where the masks or boxes beside them stay as they are.
-
-    Of code in which both have a name, and nothing is done with the other behind the flip.
-    """
-    for scope in scopes_of(tree):
-        places = {
-            x.id for x in ast.walk(scope) if isinstance(x, ast.Name) and _PLACES.fullmatch(x.id)
-        }
-        sets = [x for x in statements_in(scope) if isinstance(x, (ast.Assign, ast.AugAssign))]
-        flips = [(node, call) for node in sets for call in _flips_of(node)]
-        flipped = {x for _, call in flips for x in _all_names(call)}
-        if not places or not flips or flipped & places:
-            continue
-        turned = {
-            name
-            for node in sets
-            for target in ([node.target] if isinstance(node, ast.AugAssign) else node.targets)
-            for name in _all_names(target) & places
-            if not _is_copy(node.value)
-        }
-        if not turned:
-            yield from (call for node, call in flips if _is_of_image(node, call))
-
-
-def _flips_of(node: ast.Assign | ast.AugAssign) -> list[ast.Call]:
-    return [x for x in ast.walk(node.value) if isinstance(x, ast.Call) and called(x) in _FLIPS]
-
-
-def _is_of_image(node: ast.Assign | ast.AugAssign, call: ast.Call) -> bool:
-    """True for a flip of an image that takes the place of it."""
-    targets = [node.target] if isinstance(node, ast.AugAssign) else node.targets
-    kept = {name for target in targets for name in _all_names(target)}
-    return any(_IMAGES.fullmatch(name) for name in _all_names(call) & kept)
-
-
-def _all_names(node: ast.AST) -> set[str]:
-    return {x.id for x in ast.walk(node) if isinstance(x, ast.Name)}
-
-
-def _is_copy(value: ast.expr) -> bool:
-    """True for a plain copy, or several."""
-    every = value.elts if isinstance(value, ast.Tuple) else [value]
-    return all(isinstance(x, ast.Call) and called(x) in ("clone", "copy") for x in every)
 
 
 def leaked_targets(tree: ast.Module) -> Iterator[ast.expr]:

@@ -161,6 +161,13 @@ _KINDS = (
         "turns images round, and leaves the masks or boxes beside them as they are",
     ),
     SlipKind(
+        "drawn_apart",
+        "warning",
+        "Draw once for both: if random.random() < 0.5: image, mask = image.flip(-1), mask.flip(-1)",
+        "draws for masks or boxes alone whether they are moved, and another draw does for their "
+        "images: many are moved without the other",
+    ),
+    SlipKind(
         "leaked_target",
         "warning",
         "Take what comes behind the window: s[i + n] for s[i : i + n]",

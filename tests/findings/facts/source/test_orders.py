@@ -4,7 +4,6 @@ import pytest
 
 from taiyi_fx.findings.facts.source.orders import (
     leaked_targets,
-    parted_flips,
     parted_pairs,
     rewards_in_reversed_order,
 )
@@ -83,29 +82,6 @@ def test_sums_in_their_order_are_none(over, append, result):
 def test_inputs_and_targets_in_orders_of_their_own_are_found(rows, before, found):
     code = EPOCH.format(rows=rows, before=before)
     assert [text for _, text in found_in(code, parted_pairs)] == found
-
-
-@pytest.mark.parametrize(
-    ("code", "is_found"),
-    [
-        ("def f(images, masks):\n    images = images.flip(-1)\n    return images, masks", True),
-        (
-            "def f(img, box):\n    img, box = img.clone(), box.clone()\n"
-            "    img[i] = img[i].flip(-1)\n    return img, box",
-            True,
-        ),
-        ("def f(img, box):\n    img[i] = img[i].flip(-1)\n    box[i, 0] = 1 - box[i, 0]", False),
-        ("def f(image, mask):\n    image, mask = image.flip(-1), mask.flip(-1)", False),
-        ("def f(images):\n    return images.flip(-1)", False),
-        (
-            "def f(images, masks):\n    out = m(images.flip(-1)).flip(-1)\n    return out, masks",
-            False,
-        ),
-        ("def f(mask, scores):\n    return scores.flip(0), mask", False),
-    ],
-)
-def test_an_image_that_is_turned_round_without_its_places_is_found(code, is_found):
-    assert bool(found_in(code, parted_flips)) == is_found
 
 
 @pytest.mark.parametrize(

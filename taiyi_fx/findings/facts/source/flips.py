@@ -1,0 +1,116 @@
+"""Augmentations of images that masks and boxes beside them do not get, or by draws of their own."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+
+from taiyi_fx.findings.facts.source.syntax import called, calls_in, inner, scopes_of, statements_in
+
+_IMAGES = re.compile(r"(x|xs|im|ims|imgs?|images?|inputs?|pixels?|pixel_values|batch)(_\w+)?")
+_PLACES = re.compile(r"(masks?|box(es)?|bbox(es)?|keypoints?|segmentations?|seg_?maps?)(_\w+)?")
+_FLIPS = frozenset("flip fliplr hflip flip_left_right horizontal_flip".split())
+_MOVES = _FLIPS | frozenset("flipud vflip rot90 rotate roll crop affine transpose".split())
+_DRAWS = frozenset("random rand bernoulli uniform randint binomial choice".split())
+_SEEDS = frozenset("manual_seed seed set_state setstate set_rng_state Random Generator".split())
+"""Functions by which two draws can be made the same."""
+_RANDOM = re.compile(
+    r"Random(HorizontalFlip|VerticalFlip|Crop|ResizedCrop|Rotation|Affine|Perspective)"
+)
+
+
+def parted_flips(tree: ast.Module) -> Iterator[ast.expr]:
+    """The images that are turned round, where the masks or boxes beside them stay as they are.
+
+    Of code in which both have a name, and nothing is done with the other behind the flip.
+    """
+    for scope in scopes_of(tree):
+        places = {
+            x.id for x in ast.walk(scope) if isinstance(x, ast.Name) and _PLACES.fullmatch(x.id)
+        }
+        sets = [x for x in statements_in(scope) if isinstance(x, (ast.Assign, ast.AugAssign))]
+        flips = [(node, call) for node in sets for call in _flips_of(node)]
+        flipped = {x for _, call in flips for x in _all_names(call)}
+        if not places or not flips or flipped & places:
+            continue
+        turned = {
+            name
+            for node in sets
+            for target in ([node.target] if isinstance(node, ast.AugAssign) else node.targets)
+            for name in _all_names(target) & places
+            if not _is_copy(node.value)
+        }
+        if not turned:
+            yield from (call for node, call in flips if _is_of_image(node, call))
+
+
+def _flips_of(node: ast.Assign | ast.AugAssign) -> list[ast.Call]:
+    return [x for x in ast.walk(node.value) if isinstance(x, ast.Call) and called(x) in _FLIPS]
+
+
+def _is_of_image(node: ast.Assign | ast.AugAssign, call: ast.Call) -> bool:
+    """True for a flip of an image that takes the place of it."""
+    targets = [node.target] if isinstance(node, ast.AugAssign) else node.targets
+    kept = {name for target in targets for name in _all_names(target)}
+    return any(_IMAGES.fullmatch(name) for name in _all_names(call) & kept)
+
+
+def _all_names(node: ast.AST) -> set[str]:
+    return {x.id for x in ast.walk(node) if isinstance(x, ast.Name)}
+
+
+def _is_copy(value: ast.expr) -> bool:
+    """True for a plain copy, or several."""
+    every = value.elts if isinstance(value, ast.Tuple) else [value]
+    return all(isinstance(x, ast.Call) and called(x) in ("clone", "copy") for x in every)
+
+
+def drawn_apart(tree: ast.Module) -> Iterator[ast.expr]:
+    """The draws by which masks or boxes are moved, where another one moves their images.
+
+    As two branches ``if random.random() < 0.5``, or one random transform that is called of either.
+    """
+    transforms = {
+        ast.unparse(target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and _RANDOM.search(ast.unparse(node.value))
+        for target in node.targets
+    }
+    for scope in scopes_of(tree):
+        calls = calls_in(scope)
+        if any(called(call) in _SEEDS for call in calls):
+            continue
+        branches = [x for x in inner(scope) if isinstance(x, ast.If) and _is_draw(x.test)]
+        yield from _of_places_alone([(x.test, _moved_in(x)) for x in branches])
+        for transform in transforms:
+            own = [x for x in calls if ast.unparse(x.func) == transform and len(x.args) == 1]
+            yield from _of_places_alone([(x, _all_names(x.args[0])) for x in own])
+
+
+def _of_places_alone(draws: Sequence[tuple[ast.expr, set[str]]]) -> Iterator[ast.expr]:
+    """The draws for masks or boxes alone, if there is one for images alone."""
+    of_images = [x for x, names in draws if _has(names, _IMAGES) and not _has(names, _PLACES)]
+    of_places = [x for x, names in draws if _has(names, _PLACES) and not _has(names, _IMAGES)]
+    yield from of_places if of_images else ()
+
+
+def _has(names: set[str], known: re.Pattern[str]) -> bool:
+    return any(map(known.fullmatch, names))
+
+
+def _is_draw(test: ast.expr) -> bool:
+    return any(isinstance(x, ast.Call) and called(x) in _DRAWS for x in ast.walk(test))
+
+
+def _moved_in(branch: ast.If) -> set[str]:
+    """The names that a branch sets to what is moved."""
+    return {
+        name
+        for node in ast.walk(branch)
+        if isinstance(node, ast.Assign)
+        for call in ast.walk(node.value)
+        if isinstance(call, ast.Call) and called(call) in _MOVES
+        for target in node.targets
+        for name in _all_names(target)
+    }
