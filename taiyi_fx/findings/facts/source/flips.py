@@ -71,12 +71,12 @@ def drawn_apart(tree: ast.Module) -> Iterator[ast.expr]:
 
     As two branches ``if random.random() < 0.5``, or one random transform that is called of either.
     """
-    transforms = {
-        ast.unparse(target)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and _RANDOM.search(ast.unparse(node.value))
-        for target in node.targets
-    }
+    are_random: dict[str, set[bool]] = {}
+    for node in (x for x in ast.walk(tree) if isinstance(x, ast.Assign)):
+        is_random = _RANDOM.search(ast.unparse(node.value)) is not None
+        for target in node.targets:
+            are_random.setdefault(ast.unparse(target), set()).add(is_random)
+    transforms = [name for name, known in are_random.items() if known == {True}]
     for scope in scopes_of(tree):
         calls = calls_in(scope)
         if any(called(call) in _SEEDS for call in calls):

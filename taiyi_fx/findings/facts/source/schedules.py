@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from taiyi_fx.findings.facts.source.syntax import (
     Loop,
     called,
     has_backward,
+    inner,
     loops_in,
     scopes_of,
     whose,
@@ -32,19 +33,25 @@ def misplaced_schedules(tree: ast.Module) -> Iterator[ast.expr]:
     As ``CosineAnnealingLR(optimizer, T_max=epochs)`` with its ``step()`` in the loop over batches,
     told by what the length is computed of.
     """
-    units = {
-        ast.unparse(node.targets[0]): unit
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and (unit := _unit_of(node.value))
-    }
+    everywhere = _units_in(ast.walk(tree))
     for scope in scopes_of(tree):
+        units = everywhere | _units_in(inner(scope))
         for epoch in loops_in(scope):
             batches = [loop for loop in loops_in(epoch) if _trains(loop)]
             if _trains(epoch) or not batches:
                 continue
             turns = [("epochs", call) for loop in batches for call in _steps_of(loop)]
             turns += [("steps", call) for call in _steps_of(epoch)]
-            yield from (call for unit, call in turns if units.get(whose(call)) == unit)
+            yield from (call for unit, call in turns if units.get(whose(call)) == {unit})
+
+
+def _units_in(nodes: Iterable[ast.AST]) -> dict[str, set[str]]:
+    """The units of all that each name is set to in some code; an empty one of other things."""
+    found: dict[str, set[str]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            found.setdefault(ast.unparse(node.targets[0]), set()).add(_unit_of(node.value))
+    return found
 
 
 def _unit_of(value: ast.expr) -> str:

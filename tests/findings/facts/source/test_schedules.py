@@ -43,3 +43,15 @@ def test_steps_in_other_turns_are_found(schedule, with_batch, with_epoch, line):
 def test_in_a_single_loop_each_turn_may_be_called_an_epoch():
     code = f"scheduler = {EPOCHS}\nfor epoch in range(EPOCHS):\n    f(x).backward()\n    {STEP}\n"
     assert found_in(code, misplaced_schedules) == []
+
+
+def test_a_schedule_of_another_function_is_another_one():
+    code = (
+        f"def other():\n    scheduler = {STEPS}\n"
+        "def train():\n    scheduler = StepLR(optimizer, 1)\n"
+        "    for epoch in range(3):\n        for x in data:\n            f(x).backward()\n"
+        f"        {STEP}\n"
+    )
+    assert found_in(code, misplaced_schedules) == []
+    of_file = code.replace("    scheduler = StepLR(optimizer, 1)\n", "    pass\n")
+    assert [line for line, _ in found_in(of_file, misplaced_schedules)] == [8]
