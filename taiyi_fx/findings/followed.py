@@ -222,7 +222,9 @@ _OF_FADING = (
     "rank_collapse"
 ).split()
 """And by which outputs come to be the same for all samples."""
-_OF_EVALUATION = "stale_statistics dropout_in_evaluation wild_input copied_targets".split()
+_OF_EVALUATION = (
+    "stale_statistics dropout_in_evaluation wild_input copied_targets refitted averaged_parameters"
+).split()
 _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("small_steps", {"no_update": _is_rounded_away}),
     ("softmax_axis", {"zero_gradient": _is_of_one}),
@@ -282,6 +284,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("large_steps", {"drift": _is_growth_of_all, "sorted_batches": _is_at_any_time}),
     ("unreachable_targets", {"odd_loss": _is_at_any_time}),
     ("large_epsilon", dict.fromkeys(_OF_EPSILON, _is_at_any_time)),
+    ("unused_offset", {"vanishing_gradient": _is_at_any_time}),
     ("vanishing_gradient", {"drift": _is_shrinkage_of_all, "outlier": _is_later}),
     ("ended_rate", {"no_update": _is_of_all, "small_steps": _is_at_any_time}),
     ("moving_target", {"faded_output": _is_at_any_time}),

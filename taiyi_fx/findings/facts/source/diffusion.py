@@ -1,4 +1,4 @@
-"""Samples that code noises by the share of a single step, and not by that of all steps so far."""
+"""Noise of samples and codes: by the share of a single step, or drawn uniformly."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from taiyi_fx.findings.facts.source.syntax import (
+    FUNCTIONS,
+    Function,
     Scope,
     called,
+    calls_in,
     factors_of,
     inner,
     scopes_of,
@@ -15,6 +18,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     statements_in,
 )
 
+_DEVIATIONS = frozenset("std stds sigma sigmas stddev std_dev".split())
 _SAME = frozenset("view reshape gather to float double unsqueeze expand index_select take".split())
 """Methods whose result holds the numbers of their tensor."""
 
@@ -34,6 +38,61 @@ def uncumulated_noise(tree: ast.Module) -> Iterator[ast.expr]:
                 found = _noised(node, values)
                 if found is not None and found[0] in multiplied and own.get(id(node)) != found[1]:
                     yield node
+
+
+def uniform_noise(tree: ast.Module) -> Iterator[ast.expr]:
+    """The draws of ``rand_like`` that a deviation multiplies, as of noise with a mean of 0.
+
+    As ``noise = torch.rand_like(x)`` of ``(1 - a).sqrt() * noise``, and ``mu + std * eps``.
+    """
+    for scope in scopes_of(tree):
+        draws = {
+            ast.unparse(node.targets[0]): node.value
+            for node in _sets_in(scope)
+            if _is_uniform(node.value)
+        }
+        found: dict[int, ast.expr] = {}
+        for node in inner(scope):
+            factors = factors_of(node)[1] if isinstance(node, ast.BinOp) else []
+            if any(map(_is_deviation, factors)):
+                own = [draws.get(ast.unparse(x), x) for x in factors]
+                found |= {id(x): x for x in own if _is_uniform(x)}
+        yield from found.values()
+        if draws and not found:
+            yield from _handed_on(tree, scope, draws)
+
+
+def _handed_on(tree: ast.Module, scope: Scope, draws: Mapping[str, ast.expr]) -> Iterator[ast.expr]:
+    """The draws that a function of the same file is given, and multiplies so under its own name."""
+    functions = {x.name: x for x in ast.walk(tree) if isinstance(x, FUNCTIONS)}
+    for call in calls_in(scope):
+        function = functions.get(ast.unparse(call.func))
+        names = [] if function is None else [one.arg for one in function.args.args]
+        for name, given in zip(names, call.args, strict=False):
+            draw = draws.get(ast.unparse(given))
+            if draw is not None and function is not None and _is_scaled(function, name):
+                yield draw
+
+
+def _is_scaled(function: Function, name: str) -> bool:
+    products = (x for x in inner(function) if isinstance(x, ast.BinOp))
+    every = (factors_of(product)[1] for product in products)
+    return any(
+        any(map(_is_deviation, factors)) and name in map(ast.unparse, factors) for factors in every
+    )
+
+
+def _is_uniform(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and called(value) == "rand_like"
+
+
+def _is_deviation(value: ast.expr) -> bool:
+    """True for a square root, the exponential of half of something, and what is named so."""
+    if _root_of(value) is not None:
+        return True
+    name = ast.unparse(value).lower().rpartition(".")[2]
+    is_exponential = isinstance(value, ast.Call) and called(value) == "exp"
+    return (is_exponential and "0.5" in ast.unparse(value)) or name in _DEVIATIONS
 
 
 def _multiplied(node: ast.AST) -> ast.expr | None:

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import TypeGuard
 
-from taiyi_fx.findings.facts.source.syntax import called, calls_in, inner, scopes_of, statements_in
+from taiyi_fx.findings.facts.source.syntax import (
+    FUNCTIONS,
+    Function,
+    called,
+    calls_in,
+    inner,
+    scopes_of,
+    statements_in,
+)
 
 _IMAGES = re.compile(r"(x|xs|im|ims|imgs?|images?|inputs?|pixels?|pixel_values|batch)(_\w+)?")
 _PLACES = re.compile(r"(masks?|box(es)?|bbox(es)?|keypoints?|segmentations?|seg_?maps?)(_\w+)?")
@@ -71,12 +80,7 @@ def drawn_apart(tree: ast.Module) -> Iterator[ast.expr]:
 
     As two branches ``if random.random() < 0.5``, or one random transform that is called of either.
     """
-    are_random: dict[str, set[bool]] = {}
-    for node in (x for x in ast.walk(tree) if isinstance(x, ast.Assign)):
-        is_random = _RANDOM.search(ast.unparse(node.value)) is not None
-        for target in node.targets:
-            are_random.setdefault(ast.unparse(target), set()).add(is_random)
-    transforms = [name for name, known in are_random.items() if known == {True}]
+    transforms = _random_transforms(tree)
     for scope in scopes_of(tree):
         calls = calls_in(scope)
         if any(called(call) in _SEEDS for call in calls):
@@ -86,6 +90,56 @@ def drawn_apart(tree: ast.Module) -> Iterator[ast.expr]:
         for transform in transforms:
             own = [x for x in calls if ast.unparse(x.func) == transform and len(x.args) == 1]
             yield from _of_places_alone([(x, _all_names(x.args[0])) for x in own])
+
+
+def _random_transforms(tree: ast.Module) -> set[str]:
+    """The names by which code calls random transforms: of torchvision, or of the same file.
+
+    Also ``self.transform``, where a class of the file is given one for it.
+    """
+    own = {x.name for x in ast.walk(tree) if _draws_and_moves(x)}
+    are_random: dict[str, set[bool]] = {}
+    for node in (x for x in ast.walk(tree) if isinstance(x, ast.Assign)):
+        for target in node.targets:
+            known = are_random.setdefault(ast.unparse(target), set())
+            known.add(_is_random(node.value, own))
+    found = own | {name for name, known in are_random.items() if known == {True}}
+    for kind in (x for x in ast.walk(tree) if isinstance(x, ast.ClassDef)):
+        begin = next((x for x in kind.body if getattr(x, "name", "") == "__init__"), None)
+        if isinstance(begin, FUNCTIONS):
+            made = [x for x in ast.walk(tree) if isinstance(x, ast.Call) and called(x) == kind.name]
+            given = {name for call in made for name in _given_random(call, begin, found)}
+            found |= {name for name, value in _attributes_of(begin) if value in given}
+    return found
+
+
+def _draws_and_moves(node: ast.AST) -> TypeGuard[Function | ast.ClassDef]:
+    """True for a function that moves by a draw, and for a class that is called as one."""
+    if isinstance(node, ast.ClassDef):
+        calls = (x for x in node.body if getattr(x, "name", "") in ("__call__", "forward"))
+        return any(map(_draws_and_moves, calls))
+    names = {called(call) for call in calls_in(node)} if isinstance(node, FUNCTIONS) else set()
+    return bool(names & _DRAWS and names & _MOVES)
+
+
+def _is_random(value: ast.expr, own: Collection[str]) -> bool:
+    is_one = isinstance(value, ast.Name) and value.id in own
+    calls = (x for x in ast.walk(value) if isinstance(x, ast.Call))
+    return is_one or any(called(x) in own or _RANDOM.match(called(x)) for x in calls)
+
+
+def _given_random(call: ast.Call, begin: Function, own: Collection[str]) -> Iterator[str]:
+    """The names under which a class is given random transforms."""
+    names = [one.arg for one in begin.args.args[1:]]
+    given = [*zip(names, call.args, strict=False)]
+    given += [(one.arg or "", one.value) for one in call.keywords]
+    yield from (name for name, value in given if _is_random(value, own))
+
+
+def _attributes_of(begin: Function) -> Iterator[tuple[str, str]]:
+    """The attributes that ``__init__`` sets, each with the name that it sets it to."""
+    for node in (x for x in ast.walk(begin) if isinstance(x, ast.Assign)):
+        yield from ((ast.unparse(target), ast.unparse(node.value)) for target in node.targets)
 
 
 def _of_places_alone(draws: Sequence[tuple[ast.expr, set[str]]]) -> Iterator[ast.expr]:

@@ -12,7 +12,8 @@ from taiyi_fx.findings.facts.source.averages import averages_without_buffers, tu
 from taiyi_fx.findings.facts.source.clearing import cleared_between
 from taiyi_fx.findings.facts.source.clipping import clips_behind_steps
 from taiyi_fx.findings.facts.source.derivatives import terms_without_gradient
-from taiyi_fx.findings.facts.source.diffusion import uncumulated_noise
+from taiyi_fx.findings.facts.source.diffusion import uncumulated_noise, uniform_noise
+from taiyi_fx.findings.facts.source.early_clearing import cleared_too_early
 from taiyi_fx.findings.facts.source.flips import drawn_apart, parted_flips
 from taiyi_fx.findings.facts.source.held_weights import lagging_targets, live_states
 from taiyi_fx.findings.facts.source.of_classes import is_returning
@@ -30,6 +31,7 @@ from taiyi_fx.findings.facts.source.policies import (
     turned_ratios,
 )
 from taiyi_fx.findings.facts.source.reach import Reach
+from taiyi_fx.findings.facts.source.refitted import refitted_to_evaluation
 from taiyi_fx.findings.facts.source.remade import remade_optimizers
 from taiyi_fx.findings.facts.source.reseeding import seeds_in_loops
 from taiyi_fx.findings.facts.source.residuals import residuals_without_graph
@@ -103,6 +105,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "constant_derivative": (residuals_without_graph, "autograd"),
     "constant_term": (constant_terms, "item detach numpy"),
     "lost_term": (lost_terms, "backward"),
+    "early_clearing": (cleared_too_early, "zero_grad"),
     "cleared_between": (cleared_between, "zero_grad"),
     "late_clipping": (clips_behind_steps, "clip_grad"),
     "scaled_clipping": (scaled_clips, "clip_grad"),
@@ -116,6 +119,8 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "unused_part": (unused_parts, "backward"),
     "unused_offset": (unused_offsets, "offset"),
     "uncumulated_noise": (uncumulated_noise, "cumprod"),
+    "uniform_noise": (uniform_noise, "rand_like"),
+    "refitted": (refitted_to_evaluation, "fit_transform"),
     "torn_view": (torn_views, "shape size"),
     "parted_pairs": (parted_pairs, "randperm permutation randint choice integers shuffle"),
     "parted_flip": (parted_flips, "flip"),

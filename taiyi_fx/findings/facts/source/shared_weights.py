@@ -27,7 +27,7 @@ def doubly_trained(tree: ast.Module) -> Iterator[ast.Call]:
     players make a third optimizer on purpose.
     """
     for scope in scopes_of(tree):
-        made = _optimizers_in(scope)
+        made = optimizers_in(scope)
         for name, (call, models) in made.items():
             inner_ones = [of for other, (_, of) in made.items() if other != name and of < models]
             others = set().union(*(of for other, (_, of) in made.items() if other != name))
@@ -38,7 +38,7 @@ def doubly_trained(tree: ast.Module) -> Iterator[ast.Call]:
                     yield call
 
 
-def _optimizers_in(scope: Scope) -> Mapping[str, tuple[ast.Call, set[str]]]:
+def optimizers_in(scope: Scope) -> Mapping[str, tuple[ast.Call, set[str]]]:
     """The optimizers that code makes: the call, and the models whose parameters each has."""
     found: dict[str, tuple[ast.Call, set[str]]] = {}
     for node in statements_in(scope):

@@ -33,8 +33,8 @@ _STEADY = 4.0
 """Times the least that the mean of a batch's targets costs, as of returns it grows."""
 _PART = 0.2
 """Of where the loss began: jumps that are smaller undo little."""
-_LASTS = 5
-"""Numbers after it that are as high: then it is no single batch."""
+_LASTS, _STAYS = 5, 3.0
+"""Numbers after it that are as high, by so many deviations: then it is no single batch."""
 _TAIL, _ALONE = 0.01, 0.7
 """The share of a loss's numbers that are as high, and of these the share that the next number is
 back from: such batches come again and again, as hard samples in small batches do.
@@ -111,7 +111,10 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         after = loss.values[i : i + _LASTS]
         # The last batch of an epoch may be a single sample, which may cost more than any guess.
         is_latest = i + 1 == len(loss.values)
-        lasts = len(after) == _LASTS and bool((after > _HIGH * medians[i]).all())
+        high = max(
+            _HIGH * medians[i], medians[i] + (loss.values[i] - medians[i]) * _STAYS / scores[i]
+        )
+        lasts = len(after) == _LASTS and bool((after > high).all())
         is_huge = scores[i] > _HUGE and loss.values[i] > _TIMES * medians[i]
         # Of a loss that has fallen to nearly nothing, one hard sample is many times the median.
         first = median(loss.values[:3]) if evidence.is_from_the_start else 0.0

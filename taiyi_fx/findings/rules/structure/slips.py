@@ -60,6 +60,13 @@ _KINDS = (
         "of them: those of the last alone count",
     ),
     SlipKind(
+        "early_clearing",
+        "warning",
+        "Call zero_grad() right before the backward of the optimizer's own loss",
+        "comes before another loss's backward through the same weights: what that leaves there is "
+        "part of the next step",
+    ),
+    SlipKind(
         "late_clipping",
         "warning",
         "Clip between backward and the optimizer's step",
@@ -126,6 +133,19 @@ _KINDS = (
         "warning",
         "Take the product of all steps so far: torch.cumprod(alphas, 0)[t]",
         "noises a sample by the share of the one step t, and not by that of all steps up to it",
+    ),
+    SlipKind(
+        "uniform_noise",
+        "warning",
+        "Draw it by torch.randn_like: rand_like has a mean of a half, and no number below 0",
+        "draws numbers from 0 to 1, which are multiplied by a deviation, as noise around 0 is",
+    ),
+    SlipKind(
+        "refitted",
+        "warning",
+        "Fit it to the data of training alone, and call transform of those of evaluation",
+        "fits an encoding or a scale anew to the data of evaluation: their numbers mean others "
+        "than those that the model was trained with",
     ),
     SlipKind(
         "averaged_parameters",

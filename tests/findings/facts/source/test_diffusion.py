@@ -1,8 +1,8 @@
-"""Samples that are noised by the share of one step."""
+"""Noise by the share of one step, and uniform noise."""
 
 import pytest
 
-from taiyi_fx.findings.facts.source.diffusion import uncumulated_noise
+from taiyi_fx.findings.facts.source.diffusion import uncumulated_noise, uniform_noise
 from tests.findings.facts.source.reading import found_in
 
 CODE = """
@@ -53,3 +53,34 @@ def test_it_may_be_written_in_other_ways(code):
 )
 def test_others_are_none(share, code, product):
     assert texts(share, code, product) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "noise = torch.rand_like(x)\ny = a.sqrt() * x + (1 - a).sqrt() * noise",
+        "z = mu + std * torch.rand_like(std)",
+        "eps = torch.rand_like(mu)\nz = mu + torch.exp(0.5 * logvar) * eps",
+        "def f(x, noise):\n    return x + sigma * noise\nn = torch.rand_like(x)\ny = f(x, n)",
+    ],
+    ids=["diffusion", "deviation", "code", "handed on"],
+)
+def test_uniform_noise_that_a_deviation_multiplies_is_found(code):
+    (text,) = [text for _, text in found_in(code, uniform_noise)]
+    assert text.startswith("torch.rand_like(")
+    assert found_in(code.replace("rand_like", "randn_like"), uniform_noise) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = x + torch.rand_like(x) / 256",
+        "eps = torch.rand_like(x)\ny = eps * real + (1 - eps) * fake",
+        "u = torch.rand_like(x)\ng = -torch.log(-torch.log(u))",
+        "mask = torch.rand_like(x) < 0.5",
+        "def f(x, noise):\n    return x + noise\nn = torch.rand_like(x)\ny = f(x, n)",
+    ],
+    ids=["dequantization", "between two", "Gumbel", "mask", "handed on, plain"],
+)
+def test_uniform_numbers_of_other_kinds_are_none(code):
+    assert found_in(code, uniform_noise) == []

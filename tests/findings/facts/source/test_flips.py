@@ -95,3 +95,47 @@ def pair(image, mask):
 def test_a_random_transform_that_is_called_of_either_is_found(kind, first, second, found):
     code = TRANSFORM.format(kind=kind, first=first, second=second)
     assert [text for _, text in found_in(code, drawn_apart)] == found
+
+
+CLASSES = """
+class Turn:
+    def __call__(self, x):
+        if random.random() < 0.5:
+            x = {move}
+        return x
+
+class Pairs(Dataset):
+    def __init__(self, n, transform=None):
+        self.transform = transform
+    def __getitem__(self, i):
+        image, mask = self.samples[i]
+        return {pair}
+
+train = Pairs(3, {given})
+"""
+
+
+@pytest.mark.parametrize(
+    ("move", "pair", "given", "found"),
+    [
+        ("x.flip(-1)", "self.transform(image), self.transform(mask)", "Turn()", True),
+        ("x.flip(-1)", "self.transform(image), self.transform(mask)", "transform=Turn()", True),
+        ("x.flip(-1)", "self.transform(image), self.transform(mask)", "RandomCrop(3)", True),
+        ("x.flip(-1)", "self.transform(image, mask)", "Turn()", False),
+        ("x.flip(-1)", "self.transform(image), mask", "Turn()", False),
+        ("x.flip(-1)", "self.transform(image), self.transform(mask)", "ToTensor()", False),
+        ("x + noise", "self.transform(image), self.transform(mask)", "Turn()", False),
+    ],
+)
+def test_a_transform_that_a_class_is_given_is_known(move, pair, given, found):
+    code = CLASSES.format(move=move, pair=pair, given=given)
+    expected = ["self.transform(mask)"] if found else []
+    assert [text for _, text in found_in(code, drawn_apart)] == expected
+
+
+def test_a_function_that_moves_by_a_draw_is_one():
+    code = (
+        "def turned(x):\n    return x.flip(-1) if random.random() < 0.5 else x\n"
+        "def pair(image, mask):\n    return turned(image), turned(mask)\n"
+    )
+    assert [text for _, text in found_in(code, drawn_apart)] == ["turned(mask)"]

@@ -1,0 +1,59 @@
+"""Gradients that are cleared before another player's backward."""
+
+import pytest
+
+from taiyi_fx.findings.facts.source.early_clearing import cleared_too_early
+from tests.findings.facts.source.reading import found_in
+
+CODE = """
+opt_g = Adam(G.parameters())
+opt_d = Adam(D.parameters())
+watched = watch({watched})
+for x in batches:
+    {before}
+    d_loss = f(watched(x), ones) + f(watched(G(z).detach()), zeros)
+    d_loss.backward()
+    opt_d.step()
+    {behind}
+    opt_g.zero_grad()
+    g_loss = f({judge}(G(z)), ones)
+    g_loss.backward()
+    opt_g.step()
+"""
+CLEAR = "opt_d.zero_grad()"
+
+
+def lines(*, before="pass", behind=CLEAR, judge="D", watched="D"):
+    code = CODE.format(before=before, behind=behind, judge=judge, watched=watched)
+    return [line for line, _ in found_in(code, cleared_too_early)]
+
+
+def test_a_judge_that_is_cleared_behind_its_step_is_found():
+    assert lines() == [10]
+    assert lines(behind="D.zero_grad()") == [10]
+    assert lines(judge="watched") == [10]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"before": CLEAR},
+        {"before": CLEAR, "behind": "pass"},
+        {"behind": "pass"},
+        {"judge": "other"},
+        {"before": "D.requires_grad_(True)"},
+        {"behind": f"if step % 2: {CLEAR}"},
+        {"behind": "opt_d.zero_grad(set_to_none)"},
+    ],
+    ids=["twice", "before", "never", "another model", "switched", "a branch", "argument"],
+)
+def test_others_are_none(changed):
+    assert lines(**changed) == []
+
+
+def test_a_single_optimizer_may_be_cleared_behind_its_step():
+    code = (
+        "opt = Adam(model.parameters())\nfor x in batches:\n    loss = f(model(x))\n"
+        "    loss.backward()\n    opt.step()\n    opt.zero_grad()\n"
+    )
+    assert found_in(code, cleared_too_early) == []

@@ -1,0 +1,49 @@
+"""Encodings that are fitted anew."""
+
+import pytest
+
+from taiyi_fx.findings.facts.source.refitted import refitted_to_evaluation
+from tests.findings.facts.source.reading import found_in
+
+CODE = """
+scaler = StandardScaler()
+x_{train} = scaler.{first}(x_{train})
+x_{other} = {scaler}.{second}(x_{other})
+"""
+
+
+def texts(
+    other="val", second="fit_transform", scaler="scaler", first="fit_transform", train="train"
+):
+    code = CODE.format(other=other, second=second, scaler=scaler, first=first, train=train)
+    return [text for _, text in found_in(code, refitted_to_evaluation)]
+
+
+@pytest.mark.parametrize("other", ["val", "test", "valid", "dev"])
+def test_a_fit_to_data_of_evaluation_is_found(other):
+    assert texts(other) == [f"scaler.fit_transform(x_{other})"]
+    assert texts(other, scaler="LabelEncoder()", first="fit") == [
+        f"LabelEncoder().fit_transform(x_{other})"
+    ]
+
+
+def test_it_may_be_of_a_column():
+    code = "s.fit(train[['a']])\ny = s.fit_transform(test['a'])\n"
+    assert [text for _, text in found_in(code, refitted_to_evaluation)] == [
+        "s.fit_transform(test['a'])"
+    ]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"second": "transform"},
+        {"second": "fit"},
+        {"other": "latest"},
+        {"train": "val"},
+        {"other": "train_val"},
+    ],
+    ids=["transform", "a model of its own", "part of a word", "nothing of training", "both"],
+)
+def test_others_are_none(changed):
+    assert texts(**changed) == []
