@@ -14,6 +14,7 @@ from taiyi_fx.findings.facts.source.clipping import clips_behind_steps
 from taiyi_fx.findings.facts.source.derivatives import terms_without_gradient
 from taiyi_fx.findings.facts.source.diffusion import uncumulated_noise, uniform_noise
 from taiyi_fx.findings.facts.source.early_clearing import cleared_too_early
+from taiyi_fx.findings.facts.source.evaluations import evaluated_in_training_mode
 from taiyi_fx.findings.facts.source.flips import drawn_apart, parted_flips
 from taiyi_fx.findings.facts.source.held_weights import lagging_targets, live_states
 from taiyi_fx.findings.facts.source.of_classes import is_returning
@@ -131,6 +132,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "turned_preference": (turned_preferences, "sigmoid"),
     "turned_average": (turned_averages, "lerp_ add_ copy_ .data"),
     "averaged_parameters": (averages_without_buffers, "zip"),
+    "missing_eval": (evaluated_in_training_mode, "no_grad inference_mode"),
     "swapped_arguments": (swapped_arguments, "loss cross_entropy kl_div attention Normal"),
     "turned_policy": (turned_policies, "log"),
     "turned_end": (turned_ends, "gamma discount"),

@@ -27,6 +27,8 @@ _LEARNT = 0.5
 """Of that, below which the loss of training has learnt much."""
 _TIMES = 10.0
 """The loss of training, of which a loss of evaluation is more at each evaluation."""
+_APART, _NEARLY = 3.0, 0.8
+"""The same of one that ends at this share of what an untrained model costs."""
 _NEAR = 5
 """Numbers of training around an evaluation, as single batches differ."""
 
@@ -81,7 +83,7 @@ def overfitting(evidence: Evidence) -> Iterator[Finding]:
 def evaluation_gaps(evidence: Evidence) -> Iterator[Finding]:
     """Losses of evaluation that stay at what an untrained model costs, as training's falls.
 
-    Or that rise from the first evaluation on, at which they are far above that of training already.
+    Or that end there, or far above the first one, where they never were near that of training.
     """
     for loss in _finite(evidence) if evidence.is_from_the_start else ():
         trained = _of_training(loss, evidence)
@@ -92,7 +94,7 @@ def evaluation_gaps(evidence: Evidence) -> Iterator[Finding]:
         if not 0 < last < _LEARNT * first:
             continue
         if low < _HARDLY * max(first, loss.values[0]):
-            yield from _gap_from_the_first_on(loss, trained)
+            yield from _gap_from_the_first_on(loss, trained, first)
             continue
         text = (
             f"{_shown(loss)} is {low:.3g} at best, in {len(loss.values)} evaluations: what an "
@@ -103,14 +105,17 @@ def evaluation_gaps(evidence: Evidence) -> Iterator[Finding]:
         yield EVALUATION_GAP.at(loss, 0, text, f"below {first:.3g}", **others)
 
 
-def _gap_from_the_first_on(loss: Watched, trained: Watched) -> Iterator[Finding]:
+def _gap_from_the_first_on(loss: Watched, trained: Watched, first: float) -> Iterator[Finding]:
     near = np.array([_near(trained, int(step)) for step in loss.steps])
     least = float((loss.values / near).min()) if near.min() > 0 else 0.0
     beyond = loss.values[-max(_LAST, len(loss.values) // _LAST) :]
-    if least >= _TIMES and beyond.min() >= _FAR_RISE * loss.values[0]:
+    has_risen = least >= _TIMES and beyond.min() >= _FAR_RISE * loss.values[0]
+    # A sum of samples is of any size, and falls.
+    is_as_untrained = least >= _APART and beyond.min() >= _NEARLY * max(first, loss.values[0])
+    if has_risen or is_as_untrained:
         text = (
             f"{_shown(loss)} is {loss.values[0]:.3g} in the first evaluation, beside "
-            f"{near[0]:.3g} of {trained.quantity!r}, and rises to {median(beyond):.3g}: it is at "
+            f"{near[0]:.3g} of {trained.quantity!r}, and {median(beyond):.3g} in the last ones: at "
             f"least {least:.3g} times as large in each of {len(loss.values)} evaluations"
         )
         others = {"module": "", "value": median(beyond)}

@@ -148,6 +148,13 @@ _KINDS = (
         "than those that the model was trained with",
     ),
     SlipKind(
+        "missing_eval",
+        "warning",
+        "Call model.eval() before an evaluation, and model.train() behind it",
+        "is of an evaluation, and nothing in this file puts the model into evaluation mode: its "
+        "dropout and BatchNorm act as in training",
+    ),
+    SlipKind(
         "averaged_parameters",
         "warning",
         "Copy the buffers, too: for a, b in zip(average.buffers(), model.buffers()): a.copy_(b)",
@@ -305,11 +312,13 @@ def slips(evidence: Evidence) -> Iterator[Finding]:
 def _holds(kind: SlipKind, evidence: Evidence) -> bool:
     """False for places along the first axis, unless all layers take that for the batch.
 
-    And for averages without their buffers, unless the model has a BatchNorm.
+    And for averages without their buffers, unless the model has a BatchNorm; and for evaluations in
+    training mode, unless it has that or a dropout.
     """
-    axes = evidence.model.batch_axes
-    if kind.name == "averaged_parameters":
-        return any(settings.momentum > 0 for settings in evidence.model.settings.values())
+    axes, settings = evidence.model.batch_axes, evidence.model.settings.values()
+    if kind.name in ("averaged_parameters", "missing_eval"):
+        drops = kind.name == "missing_eval" and any(one.drops > 0 for one in settings)
+        return drops or any(one.momentum > 0 for one in settings)
     return kind.name != "batch_as_places" or (bool(axes) and not any(axes.values()))
 
 

@@ -87,6 +87,8 @@ def test_what_rises_from_the_first_evaluation_far_above_the_training_is_told():
     (found,) = evaluation_gaps(known([1.1, 1.8, 3.6, 4.4, 4.5, 4.2, 3.8, 3.4], sharp))
     assert (found.kind, found.severity, found.value) == ("evaluation_gap", "warning", 3.8)
     assert "is 1.1 in the first evaluation, beside 0.001 of 'loss'" in found.text
+    (found,) = evaluation_gaps(known([1.5, 1.4, 1.7, 1.9, 2.2, 2.1, 2.3], sharp))
+    assert "and 2.2 in the last ones" in found.text
     for evaluated, trained in (
         ([1.1, 1.2, 1.3, 1.3, 1.3, 1.4, 1.4, 1.4], sharp),
         ([1.1, 1.8, 3.6, 4.4, 4.5, 4.2, 1.4, 1.2], sharp),

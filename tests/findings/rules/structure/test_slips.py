@@ -6,6 +6,10 @@ import torch.nn.functional as F
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.findings import LayerSettings
+from taiyi_fx.findings.facts.source.slip import Slip
+from taiyi_fx.findings.rules.structure.slips import slips
+from tests.findings.given import evidence, knowing
 
 
 class Block(nn.Module):
@@ -86,3 +90,20 @@ def test_a_penalty_of_a_derivative_without_a_graph_is_an_alert(keeps, count, tmp
     found = [one for one in watched.monitor.findings if one.kind == "constant_penalty"]
     assert [one.severity for one in found] == ["alert"] * count
     assert all("loop.py:5: `torch.autograd.grad(" in one.text for one in found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "is_told"),
+    [
+        ("missing_eval", LayerSettings(drops=0.1), True),
+        ("missing_eval", LayerSettings(momentum=0.1), True),
+        ("missing_eval", LayerSettings(epsilon=1e-5), False),
+        ("averaged_parameters", LayerSettings(momentum=0.1), True),
+        ("averaged_parameters", LayerSettings(drops=0.1), False),
+    ],
+)
+def test_what_a_mode_or_buffers_change_is_told_of_models_that_have_such(kind, settings, is_told):
+    slip = Slip("net(x_val)", "train.py:8", kind)
+    numbers = evidence({("0", "OutputRMS"): 1.0})
+    known = knowing(numbers, slips={"": (slip,)}, settings={"0": settings})
+    assert [one.kind for one in slips(known)] == [kind] * is_told
