@@ -17,6 +17,7 @@ from taiyi_fx.findings.facts.source.early_clearing import cleared_too_early
 from taiyi_fx.findings.facts.source.evaluations import evaluated_in_training_mode
 from taiyi_fx.findings.facts.source.flips import drawn_apart, parted_flips
 from taiyi_fx.findings.facts.source.held_weights import lagging_targets, live_states
+from taiyi_fx.findings.facts.source.kept_graphs import kept_graphs
 from taiyi_fx.findings.facts.source.of_classes import is_returning
 from taiyi_fx.findings.facts.source.orders import (
     leaked_targets,
@@ -133,6 +134,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "turned_average": (turned_averages, "lerp_ add_ copy_ .data"),
     "averaged_parameters": (averages_without_buffers, "zip"),
     "missing_eval": (evaluated_in_training_mode, "no_grad inference_mode"),
+    "kept_graph": (kept_graphs, "backward"),
     "swapped_arguments": (swapped_arguments, "loss cross_entropy kl_div attention Normal"),
     "turned_policy": (turned_policies, "log"),
     "turned_end": (turned_ends, "gamma discount"),

@@ -259,6 +259,12 @@ _KINDS = (
         "was taken",
     ),
     SlipKind(
+        "kept_graph",
+        "note",
+        "Add loss.item(), or loss.detach() where a number would wait for a GPU",
+        "is added up, or kept in a list, with its graph: memory grows with each step",
+    ),
+    SlipKind(
         "adds_nothing",
         "warning",
         "Make it an nn.Parameter, if it is to be learnt, or register_buffer it and fill it: a "
