@@ -155,6 +155,11 @@ class Place:
         """The same; of evenly spaced rows where ``max_elements`` bounds it."""
         return self.reduce(reductions.Sample)
 
+    @property
+    def parts(self) -> Source:
+        """The same; of parts of many rows where ``max_elements`` bounds it."""
+        return self.reduce(reductions.Parts)
+
 
 @dataclass(frozen=True)
 class Pair:

@@ -49,7 +49,7 @@ from taiyi_fx.reductions.number_formats import NumberFormat
 from taiyi_fx.reductions.padding import Padding, PaddingValue
 from taiyi_fx.reductions.per_sample import Noise, NoiseValue, PerSample, PerSampleValue
 from taiyi_fx.reductions.quantization import NoiseOfFormat, NoiseOfFormatValue
-from taiyi_fx.reductions.raw import Raw, Sample, Sign
+from taiyi_fx.reductions.raw import Parts, Raw, Sample, Sign
 from taiyi_fx.reductions.routing import Routing, RoutingValue
 from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix
 from taiyi_fx.reductions.samples import (
@@ -114,6 +114,7 @@ __all__ = [
     "OutOfRangeValue",
     "Padding",
     "PaddingValue",
+    "Parts",
     "PerSample",
     "PerSampleValue",
     "Quantiles",

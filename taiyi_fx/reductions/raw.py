@@ -12,6 +12,9 @@ from torch import Tensor
 from taiyi_fx.passes.ir import State
 from taiyi_fx.reductions.rows import accumulated, copied
 
+_ROWS = 64
+"""Parts are of at least so many rows, if there are."""
+
 
 @dataclass(frozen=True)
 class Sign:
@@ -97,3 +100,36 @@ class Sample(Raw):
         if not rows:
             x, rows = x.reshape(-1), self.max_elements
         return x[:: math.ceil(len(x) / rows)]
+
+
+@dataclass(frozen=True)
+class Parts(Sample):
+    """The same of parts of many rows, where rows are long.
+
+    A few rows may all be of dead units: so at least 64 are looked at, where there are as many. Each
+    gives a part, the first its beginning and the last its end.
+
+    Cost: a copy
+
+    Attributes:
+        max_elements: Keep only as many rows, or parts of them, as hold at most this many elements.
+            ``None``: everything.
+    """
+
+    def _bounded(self, x: Tensor) -> Tensor:
+        if self.max_elements is None or x.numel() <= self.max_elements:
+            return x
+        size = x[0].numel()
+        rows = min(len(x), _ROWS, self.max_elements)
+        if size * rows <= self.max_elements:
+            return super()._bounded(x)
+        x = x[:: math.ceil(len(x) / rows)]
+        return _parts(x.reshape(len(x), size), self.max_elements // len(x))
+
+
+def _parts(rows: Tensor, size: int) -> Tensor:
+    """A part of each row, further on in each than in the one before."""
+    count, length = rows.shape
+    further = (length - size) // max(count - 1, 1)
+    strides = rows.stride(0) + further * rows.stride(1), rows.stride(1)
+    return rows.as_strided((count, size), strides)

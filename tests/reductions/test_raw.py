@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from taiyi_fx.reductions import Raw, Sample, Sign
+from taiyi_fx.reductions import Parts, Raw, Sample, Sign
 
 
 @pytest.mark.parametrize(("bound", "shape"), [(None, (5, 3)), (7, (2, 3)), (15, (5, 3)), (2, (2,))])
@@ -27,6 +27,28 @@ def test_rows_of_a_sample_are_evenly_spaced(bound, kept):
 def test_of_rows_that_do_not_fit_a_sample_has_evenly_spaced_elements():
     (found,) = Sample(max_elements=2).measure(torch.arange(12.0).reshape(2, 6))
     assert found.tolist() == [0, 6]
+
+
+def test_of_long_rows_there_are_parts_from_the_beginning_to_the_end():
+    x = torch.arange(12.0).reshape(2, 6)
+    for given in (x, x.reshape(2, 2, 3), x.T.contiguous().T):
+        (found,) = Parts(max_elements=4).measure(given)
+        assert found.tolist() == [[0, 1], [10, 11]]
+    assert Parts(max_elements=1).measure(x)[0].tolist() == [[0]]
+    assert Parts(max_elements=3).measure(torch.arange(9.0))[0].tolist() == [0, 3, 6]
+    assert torch.equal(Parts(max_elements=12).measure(x)[0], x)
+
+
+def test_parts_are_of_64_rows_where_there_are_as_many():
+    x = torch.arange(96 * 1728.0).reshape(96, 1728)
+    (found,) = Parts(max_elements=4096).measure(x)
+    assert found.shape == (48, 85)  # of each second row
+    at = found[:, 0].long()
+    assert (at // 1728).tolist() == [*range(0, 96, 2)]
+    assert (at % 1728).diff().unique().tolist() == [(1728 - 85) // 47]
+    assert found[-1, -1] <= x[94, -1]
+    short = torch.randn(500, 8)
+    assert torch.equal(Parts(max_elements=1024).measure(short)[0], short[::4])
 
 
 def test_rows_of_other_shapes_are_joined_flattened():

@@ -118,8 +118,8 @@ def parameter_grad_death_rate(g: Tensor, *, eps: float = 0.0) -> Tensor:
 @quantity(
     "ParameterUpdateNorm",
     accuracy="1e-5 beside the rounding of the parameters themselves",
-    now=parameter.sample,
-    before=previous(parameter.sample),
+    now=parameter.parts,
+    before=previous(parameter.parts),
 )
 def parameter_update_norm(now: Tensor, before: Tensor | None) -> Tensor:
     """Euclidean norm of how far each parameter moved since the previous due step.
@@ -134,8 +134,8 @@ def parameter_update_norm(now: Tensor, before: Tensor | None) -> Tensor:
 @quantity(
     "ParameterUpdateRMS",
     accuracy="1e-5 beside the rounding of the parameters themselves",
-    now=parameter.sample,
-    before=previous(parameter.sample),
+    now=parameter.parts,
+    before=previous(parameter.parts),
 )
 def parameter_update_rms(now: Tensor, before: Tensor | None) -> Tensor:
     """Root mean square of how far each parameter moved since the previous due step.
@@ -149,9 +149,9 @@ def parameter_update_rms(now: Tensor, before: Tensor | None) -> Tensor:
     "ParameterUpdateCorrelation",
     unit="cosine",
     accuracy="1e-5 absolute, beside the rounding of the parameters themselves",
-    now=parameter.sample,
-    before=previous(parameter.sample),
-    earlier=previous(previous(parameter.sample)),
+    now=parameter.parts,
+    before=previous(parameter.parts),
+    earlier=previous(previous(parameter.parts)),
 )
 def parameter_update_correlation(
     now: Tensor, before: Tensor | None, earlier: Tensor | None
@@ -172,8 +172,8 @@ def parameter_update_correlation(
     unit="ratio",
     accuracy="1e-5 beside the rounding of the parameters themselves",
     health="step_size",
-    now=parameter.sample,
-    before=previous(parameter.sample),
+    now=parameter.parts,
+    before=previous(parameter.parts),
 )
 def update_ratio(now: Tensor, before: Tensor | None) -> Defined:
     """Size of each parameter's step since the previous due step, relative to its own size.
