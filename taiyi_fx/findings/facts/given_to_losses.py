@@ -212,6 +212,17 @@ def last_products(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:
             yield owner
 
 
+def is_score(uses: Uses) -> bool:
+    """True for a plain mean of what a layer returns, as of a critic's scores, which have no scale.
+
+    Args:
+        uses: The functions that made the loss.
+    """
+    names = [name_of(node) for node in uses.nodes]
+    ends = [i for i, name in enumerate(names) if name in _WITH_BIAS]
+    return bool(ends) and _SUMMING.union(("Neg", "Sub")).issuperset(names[: ends[0]])
+
+
 def is_judged(uses: Uses, parameters: Mapping[int, str]) -> bool:
     """True if the last layer before a loss is another model's: a generator's loss by its judge.
 

@@ -34,6 +34,7 @@ from taiyi_fx.findings.facts.followed_axes import lead_to_the_loss
 from taiyi_fx.findings.facts.given_to_losses import (
     OutOfReach,
     is_judged,
+    is_score,
     last_products,
     masked_by_product,
     out_of_reach,
@@ -149,6 +150,7 @@ class LossGraph(NamedTuple):
         of_shares: What it is given, if it is a cross entropy with shares of classes for targets.
         squashing: The loss function of torch that squashes what was squashed already.
         is_judged: True if its last layer is another model's, as a generator's is its judge's.
+        is_score: True if it is a plain mean of what its last layer returns, as of scores.
         is_judging: True if it asks for one answer to some samples, and for another to others.
         masked_by_product: Softmaxes of scores that were multiplied by a mask of 0 and 1.
         moving_targets: The modules before targets that get gradients.
@@ -191,6 +193,7 @@ class LossGraph(NamedTuple):
     of_shares: Logits | None = None
     squashing: str = ""
     is_judged: bool = False
+    is_score: bool = False
     is_judging: bool = False
     out_of_reach: tuple[OutOfReach, ...] = ()
     last_place: str | None = None
@@ -256,6 +259,7 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         of_shares=logits_of_shares(uses, parameters),
         squashing=squashing_loss(loss),
         is_judged=is_judged(uses, parameters),
+        is_score=is_score(uses),
         is_judging=is_judging(uses),
         out_of_reach=tuple(out_of_reach(uses, parameters)),
         last_place=last_place(uses, parameters),

@@ -8,6 +8,7 @@ from torch import nn
 from taiyi_fx.findings.facts.autograd import Uses, shape_of
 from taiyi_fx.findings.facts.given_to_losses import (
     is_judged,
+    is_score,
     last_products,
     masked_by_product,
     out_of_reach,
@@ -182,3 +183,19 @@ def test_after_backward_no_mask_is_known():
     loss = (LAYER(X) * MASK).softmax(-1).square().sum()
     loss.backward()
     assert [*masked_by_product(Uses.of(loss))] == []
+
+
+@pytest.mark.parametrize(
+    ("loss", "expected"),
+    [
+        (lambda x: -x.mean(), True),
+        (lambda x: x.mean() - x.sum() / 4, True),
+        (lambda x: F.binary_cross_entropy_with_logits(x, torch.ones_like(x)), False),
+        (lambda x: F.softplus(-x).mean(), False),
+        (lambda x: (x - 1).square().mean(), False),
+    ],
+    ids=["score", "difference", "cross entropy", "softplus", "squares"],
+)
+def test_a_plain_mean_of_what_a_layer_returns_is_a_score(loss, expected):
+    layer = torch.nn.Linear(6, 5)
+    assert is_score(Uses.of(loss(layer(torch.randn(8, 6))))) is expected

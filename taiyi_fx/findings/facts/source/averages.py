@@ -44,13 +44,17 @@ def averages_without_buffers(tree: ast.Module) -> Iterator[ast.expr]:
     Of an average that is used in evaluation mode, in which the buffers of a BatchNorm tell.
     """
     code = ast.unparse(tree)
+    kinds = [x for x in ast.walk(tree) if isinstance(x, ast.ClassDef) and "ema" in x.name.lower()]
+    own = {id(x) for kind in kinds for x in ast.walk(kind)}
     for loop in (x for x in ast.walk(tree) if isinstance(x, ast.For)):
         pairs = loop.iter
         if not (isinstance(pairs, ast.Call) and called(pairs) == "zip" and len(pairs.args) == 2):
             continue
         of, other = (_model_of(argument) for argument in pairs.args)
         steps = [step for node in ast.walk(loop) if (step := _step(node)) is not None]
-        if of and other and steps and _AVERAGES.search(f"{of.lower()}_") and _evaluates(of, code):
+        is_own = id(loop) in own and of.startswith("self.")
+        is_average = is_own or _AVERAGES.search(f"{of.lower()}_") is not None
+        if of and other and steps and is_average and _evaluates(of, code):
             yield pairs
 
 

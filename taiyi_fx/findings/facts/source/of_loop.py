@@ -18,6 +18,7 @@ from taiyi_fx.findings.facts.source.evaluations import evaluated_in_training_mod
 from taiyi_fx.findings.facts.source.flips import drawn_apart, parted_flips
 from taiyi_fx.findings.facts.source.held_weights import lagging_targets, live_states
 from taiyi_fx.findings.facts.source.kept_graphs import kept_graphs
+from taiyi_fx.findings.facts.source.loading import copied_generators, weights_of_classes
 from taiyi_fx.findings.facts.source.of_classes import is_returning
 from taiyi_fx.findings.facts.source.orders import (
     leaked_targets,
@@ -33,7 +34,7 @@ from taiyi_fx.findings.facts.source.policies import (
     turned_ratios,
 )
 from taiyi_fx.findings.facts.source.reach import Reach
-from taiyi_fx.findings.facts.source.refitted import refitted_to_evaluation
+from taiyi_fx.findings.facts.source.refitted import fitted_to_each, refitted_to_evaluation
 from taiyi_fx.findings.facts.source.remade import remade_optimizers
 from taiyi_fx.findings.facts.source.reseeding import seeds_in_loops
 from taiyi_fx.findings.facts.source.residuals import residuals_without_graph
@@ -43,6 +44,7 @@ from taiyi_fx.findings.facts.source.schedules import misplaced_schedules
 from taiyi_fx.findings.facts.source.shared_weights import doubly_trained
 from taiyi_fx.findings.facts.source.slip import Slip, shortened
 from taiyi_fx.findings.facts.source.terms import constant_terms, lost_terms
+from taiyi_fx.findings.facts.source.text_ends import ends_as_padding
 from taiyi_fx.findings.facts.source.torn_views import torn_views
 from taiyi_fx.findings.facts.source.unused import unused_offsets, unused_parts
 
@@ -123,6 +125,10 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "uncumulated_noise": (uncumulated_noise, "cumprod"),
     "uniform_noise": (uniform_noise, "rand_like"),
     "refitted": (refitted_to_evaluation, "fit_transform"),
+    "fitted_to_each": (fitted_to_each, "fit_transform factorize"),
+    "class_sampler": (weights_of_classes, "WeightedRandomSampler"),
+    "copied_generator": (copied_generators, "num_workers"),
+    "ends_as_padding": (ends_as_padding, "pad_token"),
     "torn_view": (torn_views, "shape size"),
     "parted_pairs": (parted_pairs, "randperm permutation randint choice integers shuffle"),
     "parted_flip": (parted_flips, "flip"),

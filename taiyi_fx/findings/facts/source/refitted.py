@@ -6,9 +6,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from taiyi_fx.findings.facts.source.syntax import called
+from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, called, names_in
 
 _EVALUATION = re.compile(r"(^|_)(val|valid|validation|test|dev|eval|held_?out|holdout)(_|$)")
+_FITS = frozenset({"factorize", "fit_transform"})
 _TRAINING = re.compile(r"(^|_)(train|training|trn|fit)(_|$)")
 
 
@@ -25,6 +26,27 @@ def refitted_to_evaluation(tree: ast.Module) -> Iterator[ast.expr]:
             is_anew = called(call) == "fit_transform" and _is_of(call, _EVALUATION)
             if is_anew and not _is_of(call, _TRAINING):
                 yield call
+
+
+def fitted_to_each(tree: ast.Module) -> Iterator[ast.expr]:
+    """The fits in a function that is called of data of training and of evaluation, each alone.
+
+    As ``pd.factorize(df["user"])`` in an ``encode(df)`` that both go through.
+    """
+    calls = [x for x in ast.walk(tree) if isinstance(x, ast.Call) and x.args]
+    for function in (x for x in ast.walk(tree) if isinstance(x, FUNCTIONS)):
+        of_it = [call for call in calls if called(call) == function.name]
+        is_of_both = any(
+            _is_of(call, _TRAINING) and not _is_of(call, _EVALUATION) for call in of_it
+        ) and any(_is_of(call, _EVALUATION) and not _is_of(call, _TRAINING) for call in of_it)
+        names = {one.arg for one in function.args.args}
+        for call in ast.walk(function) if is_of_both else ():
+            if isinstance(call, ast.Call) and called(call) in _FITS and names & _named(call):
+                yield call
+
+
+def _named(call: ast.Call) -> set[str]:
+    return names_in(call.args[0]) if call.args else set()
 
 
 def _is_of(call: ast.Call, kind: re.Pattern[str]) -> bool:

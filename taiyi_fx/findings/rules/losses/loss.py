@@ -90,7 +90,9 @@ def divergence(evidence: Evidence) -> Iterator[Finding]:
         graph = evidence.of_loss(loss).graph
         if graph is not None and graph.is_judged:
             text += "; another model judges it, and comes to tell what this one makes from the data"
-            others |= {"severity": "warning", "advice": _OF_JUDGE}
+            # A score without a scale, as a critic's, may be any number.
+            severity = "note" if graph.is_score else "warning"
+            others |= {"severity": severity, "advice": _OF_JUDGE}
         yield DIVERGENCE.at(loss, i, text, f"below {bound:.3g}", **others)
 
 

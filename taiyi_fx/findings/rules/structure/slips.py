@@ -148,6 +148,34 @@ _KINDS = (
         "than those that the model was trained with",
     ),
     SlipKind(
+        "fitted_to_each",
+        "warning",
+        "Fit it once, to the data of training, and take the same for those of evaluation",
+        "is fitted to the data of training and to those of evaluation, each alone: the same thing "
+        "has other numbers in the two",
+    ),
+    SlipKind(
+        "class_sampler",
+        "warning",
+        "Give it a weight of each sample: class_weights[labels]",
+        "is given a weight of each class, and takes them for those of the first samples: no other "
+        "sample is ever drawn",
+    ),
+    SlipKind(
+        "copied_generator",
+        "warning",
+        "Make it anew in each worker, by a worker_init_fn that takes get_worker_info().seed",
+        "has workers that each begin with a copy of the data set's random generator, again at each "
+        "epoch: samples come twice, and are the same in all epochs",
+    ),
+    SlipKind(
+        "ends_as_padding",
+        "warning",
+        "Give padding a token of its own, or leave it out by the attention mask",
+        "leaves padding out of the targets, which is the end of a text here: no target says where "
+        "one ends",
+    ),
+    SlipKind(
         "missing_eval",
         "warning",
         "Call model.eval() before an evaluation, and model.train() behind it",

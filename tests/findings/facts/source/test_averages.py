@@ -93,3 +93,16 @@ def test_averages_of_parameters_alone_that_are_evaluated_are_found():
 )
 def test_averages_with_buffers_and_of_training_are_none(changed):
     assert pairs(**changed) == []
+
+
+def test_an_average_may_be_a_class():
+    code = (
+        "class ModelEMA:\n"
+        "    def __init__(self, model):\n"
+        "        self.module = copy.deepcopy(model).eval()\n"
+        "    def update(self, model):\n"
+        "        for a, b in zip(self.module.parameters(), model.parameters()):\n"
+        "            a.lerp_(b, 0.02)\n"
+    )
+    assert [line for line, _ in found_in(code, averages_without_buffers)] == [5]
+    assert found_in(code.replace("ModelEMA", "Copier"), averages_without_buffers) == []

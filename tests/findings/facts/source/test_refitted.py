@@ -2,7 +2,7 @@
 
 import pytest
 
-from taiyi_fx.findings.facts.source.refitted import refitted_to_evaluation
+from taiyi_fx.findings.facts.source.refitted import fitted_to_each, refitted_to_evaluation
 from tests.findings.facts.source.reading import found_in
 
 CODE = """
@@ -47,3 +47,28 @@ def test_it_may_be_of_a_column():
 )
 def test_others_are_none(changed):
     assert texts(**changed) == []
+
+
+EACH = """
+def encode(df):
+    return {fit}
+
+x = encode({first})
+y = encode({second})
+"""
+
+
+@pytest.mark.parametrize(
+    ("fit", "first", "second", "found"),
+    [
+        ("pd.factorize(df['user'])[0]", "train_df", "val_df", True),
+        ("LabelEncoder().fit_transform(df.user)", "train", "test", True),
+        ("encoder.transform(df)", "train", "test", False),
+        ("pd.factorize(other)[0]", "train", "test", False),
+        ("pd.factorize(df['user'])[0]", "train", "rest", False),
+        ("pd.factorize(df['user'])[0]", "train_and_val", "test", False),
+    ],
+)
+def test_a_fit_in_a_function_of_both_is_found(fit, first, second, found):
+    code = EACH.format(fit=fit, first=first, second=second)
+    assert bool(found_in(code, fitted_to_each)) == found

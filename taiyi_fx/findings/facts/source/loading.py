@@ -1,0 +1,81 @@
+"""Loaders that hand out other samples than they seem to: few of them, or the same at each epoch."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, called
+
+_OF_CLASSES = re.compile(r"class|bincount|count|value_counts|freq")
+_GENERATORS = frozenset("default_rng RandomState Random Generator".split())
+
+
+def weights_of_classes(tree: ast.Module) -> Iterator[ast.expr]:
+    """The samplers that are given a weight of each class, where one of each sample is taken.
+
+    As ``WeightedRandomSampler(class_weights, len(data))``: it draws the first few samples alone.
+    """
+    values: dict[str, list[ast.expr]] = {}
+    for node in (x for x in ast.walk(tree) if isinstance(x, ast.Assign)):
+        for target in node.targets:
+            values.setdefault(ast.unparse(target), []).append(node.value)
+    for call in (x for x in ast.walk(tree) if isinstance(x, ast.Call)):
+        if called(call) == "WeightedRandomSampler":
+            named = [x.value for x in call.keywords if x.arg == "weights"]
+            for given in (*call.args[:1], *named):
+                own = values.get(ast.unparse(given), [given])
+                told = ast.unparse(given).lower() + "".join(map(ast.unparse, own)).lower()
+                if _OF_CLASSES.search(told) and not any(map(_is_of_each, (given, *own))):
+                    yield call
+
+
+def _is_of_each(value: ast.expr) -> bool:
+    """True for what may have an entry for each sample: by an index, or by going through them."""
+    kinds = (ast.Subscript, ast.ListComp, ast.GeneratorExp)
+    calls = {called(x) for x in ast.walk(value) if isinstance(x, ast.Call)}
+    is_taken = not calls.isdisjoint("gather take index_select map repeat_interleave".split())
+    return is_taken or any(isinstance(x, kinds) for x in ast.walk(value))
+
+
+def copied_generators(tree: ast.Module) -> Iterator[ast.expr]:
+    """The loaders with several workers, each of which begins with a copy of one generator.
+
+    Of data sets that draw by a generator of their own, ``self.rng``, as they hand out a sample.
+    """
+    kinds = {x.name for x in ast.walk(tree) if isinstance(x, ast.ClassDef) and _draws_by_own(x)}
+    made = {
+        ast.unparse(target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and _is_made_by(node.value, kinds)
+        for target in node.targets
+    }
+    for call in (x for x in ast.walk(tree) if isinstance(x, ast.Call) and x.args):
+        told = {x.arg: x.value for x in call.keywords}
+        is_of_it = _is_made_by(call.args[0], kinds) or ast.unparse(call.args[0]) in made
+        has_workers = ast.unparse(told.get("num_workers", ast.Constant(0))) != "0"
+        is_told = bool(told.keys() & {"worker_init_fn", None})
+        if called(call) == "DataLoader" and is_of_it and has_workers and not is_told:
+            yield call
+
+
+def _is_made_by(value: ast.expr, kinds: set[str]) -> bool:
+    return isinstance(value, ast.Call) and called(value) in kinds
+
+
+def _draws_by_own(kind: ast.ClassDef) -> bool:
+    """True for a data set that makes a generator in ``__init__``, and draws by it later."""
+    methods = {x.name: x for x in kind.body if isinstance(x, FUNCTIONS)}
+    begin, hands = methods.get("__init__"), methods.get("__getitem__")
+    if begin is None or hands is None:
+        return False
+    sets = (x for x in ast.walk(begin) if isinstance(x, ast.Assign))
+    own = {
+        ast.unparse(target)
+        for node in sets
+        if isinstance(node.value, ast.Call) and called(node.value) in _GENERATORS
+        for target in node.targets
+    }
+    names = {ast.unparse(x) for x in ast.walk(hands) if isinstance(x, ast.Attribute)}
+    return any(name.startswith("self.") for name in own & names)
