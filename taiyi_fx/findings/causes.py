@@ -33,7 +33,8 @@ _STRUCTURAL = frozenset(
     "turned_policy turned_end drawn_again swapped_arguments constant_derivative doubly_trained "
     "uncumulated_noise averaged_parameters unused_offset blank_targets drawn_apart "
     "parted_flip uniform_noise refitted early_clearing missing_eval "
-    "fitted_to_each class_sampler copied_generator ends_as_padding".split()
+    "fitted_to_each class_sampler copied_generator ends_as_padding "
+    "flat_function".split()
 )
 """Kinds of what is wrong in how a model is built and trained, which holds from the first step."""
 _IN_TIME = frozenset(

@@ -50,6 +50,7 @@ from taiyi_fx.findings.rules.losses.evaluations import (
 from taiyi_fx.findings.rules.losses.given import (
     blank_targets,
     dropped_outputs,
+    flat_functions,
     masked_products,
     moving_targets,
     odd_ratios,
@@ -200,6 +201,7 @@ RULES: tuple[Rule, ...] = (
     dropped_outputs,
     unreachable_targets,
     blank_targets,
+    flat_functions,
     pulled_alone,
     moving_targets,
     odd_ratios,

@@ -285,6 +285,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("large_steps", {"drift": _is_growth_of_all, "sorted_batches": _is_at_any_time}),
     ("unreachable_targets", {"odd_loss": _is_at_any_time}),
     ("large_epsilon", dict.fromkeys(_OF_EPSILON, _is_at_any_time)),
+    ("flat_function", {"zero_gradient": _is_at_any_time}),
     ("unused_offset", {"vanishing_gradient": _is_at_any_time}),
     ("vanishing_gradient", {"drift": _is_shrinkage_of_all, "outlier": _is_later}),
     ("ended_rate", {"no_update": _is_of_all, "small_steps": _is_at_any_time}),

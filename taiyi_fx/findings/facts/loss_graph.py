@@ -30,6 +30,7 @@ from taiyi_fx.findings.facts.both_sides import (
     overlaps_of_logits,
     pulled_alone,
 )
+from taiyi_fx.findings.facts.flat import Flat, flat_functions
 from taiyi_fx.findings.facts.followed_axes import lead_to_the_loss
 from taiyi_fx.findings.facts.given_to_losses import (
     OutOfReach,
@@ -168,6 +169,7 @@ class LossGraph(NamedTuple):
         odd_weights: Weights by which rare classes count for even less; None if there are none.
         weighted_means: The shapes of weights that a mean of all elements is multiplied by.
         blank_targets: The share of the targets of a CTC loss that are its blank.
+        flat: Functions without a slope on the only way from weights to it.
     """
 
     softmaxes: tuple[OddSoftmax, ...] = ()
@@ -211,6 +213,7 @@ class LossGraph(NamedTuple):
     odd_weights: OddWeights | None = None
     weighted_means: tuple[tuple[int, ...], ...] = ()
     blank_targets: float = 0.0
+    flat: tuple[Flat, ...] = ()
 
 
 def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
@@ -277,6 +280,7 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         odd_weights=odd_weights(uses),
         weighted_means=tuple(weighted_means(uses)),
         blank_targets=blank_targets(uses),
+        flat=tuple(flat_functions(uses, parameters)),
     )
 
 

@@ -68,6 +68,28 @@ def blank_targets(evidence: Evidence) -> Iterator[Finding]:
             yield BLANK_TARGETS.at(loss, 0, text, "no target that is the blank", module="")
 
 
+FLAT_FUNCTION = Kind(
+    "flat_function",
+    "alert",
+    "Let the gradient pass by a straight-through estimator, x + (torch.round(x) - x).detach(); or "
+    "detach what comes before, if nothing of it is to learn",
+)
+
+
+def flat_functions(evidence: Evidence) -> Iterator[Finding]:
+    """Roundings and the like behind which weights get gradients of exactly 0."""
+    for loss, graph in evidence.graphs:
+        if graph.flat:
+            first, more = graph.flat[-1], len(graph.flat) - 1  # nodes come from the loss back
+            of = f"what {first.module!r} makes" if first.module else "a tensor"
+            text = (
+                f"on the way to {loss.quantity!r}, {of} goes through {first.function}, whose "
+                "gradient is 0 everywhere: weights before it learn nothing"
+            )
+            text += f"; so do {more} more" if more else ""
+            yield FLAT_FUNCTION.at(loss, 0, text, "a gradient", module=first.module)
+
+
 def own_pairs(evidence: Evidence) -> Iterator[Finding]:
     """Cross entropies of a choice among all rows, of which each may choose itself."""
     for loss, graph in evidence.graphs:

@@ -148,3 +148,21 @@ def test_labels_that_are_the_blank_of_a_ctc_loss_are_told(first):
     found = [one for one in watched.monitor.findings if one.kind == "blank_targets"]
     assert [one.severity for one in found] == ["warning"] * (first == 0)
     assert all(one.text.startswith("33% of the targets of 'loss'") for one in found)
+
+
+class Rounded(nn.Module):
+    def __init__(self, *, is_straight):
+        super().__init__()
+        self.is_straight, self.first, self.last = is_straight, nn.Linear(6, 6), nn.Linear(6, 1)
+
+    def forward(self, x):
+        x = self.first(x)
+        return self.last(x + (x.round() - x).detach() if self.is_straight else x.round())
+
+
+@pytest.mark.parametrize("is_straight", [False, True])
+def test_a_rounding_that_no_gradient_passes_is_an_alert(is_straight):
+    model = Rounded(is_straight=is_straight)
+    found = found_in(model, lambda x: x.square().mean(), "flat_function", logs_first=True)
+    assert [(one.severity, one.module) for one in found] == [("alert", "first")] * (not is_straight)
+    assert all("goes through round, whose gradient is 0" in one.text for one in found)

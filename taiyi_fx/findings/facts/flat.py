@@ -1,0 +1,53 @@
+"""Functions without a slope on the only way from weights to a loss, as a rounding is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from taiyi_fx.findings.facts.autograd import Uses, all_before, makers_of, name_of, owner_before
+
+_FLAT = frozenset({"Round", "Floor", "Ceil", "Trunc", "Sign"})
+
+
+class Flat(NamedTuple):
+    """A function whose gradient is 0 everywhere.
+
+    Attributes:
+        function: Its name.
+        module: The module whose parameters come next before it; empty if it is not known.
+    """
+
+    function: str
+    module: str
+
+
+def flat_functions(uses: Uses, parameters: Mapping[int, str]) -> Iterator[Flat]:
+    """The functions without a slope, before which are weights that nothing else leads to the loss.
+
+    Args:
+        uses: The functions that made the loss.
+        parameters: The module of each parameter, by the parameter's id.
+    """
+    flat = [node for node in uses.nodes if name_of(node) in _FLAT]
+    if flat:
+        pulled = _parameters_among(_reached(uses.nodes[0]), parameters)
+        for node in flat:
+            if _parameters_among(all_before([node]), parameters) - pulled:
+                yield Flat(name_of(node).lower(), owner_before(node, parameters))
+
+
+def _reached(loss: Any) -> list[Any]:
+    """All functions that the loss's gradient reaches as something else than zeros."""
+    left, found = [loss], dict[int, Any]()
+    while left:
+        node = left.pop()
+        if id(node) not in found and name_of(node) not in _FLAT:
+            found[id(node)] = node
+            left += makers_of(node)
+    return [*found.values()]
+
+
+def _parameters_among(nodes: list[Any], parameters: Mapping[int, str]) -> set[int]:
+    known = {id(getattr(node, "variable", None)) for node in nodes}
+    return known & parameters.keys()
