@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from taiyi_fx.findings.facts.source.of_loop import OF_TRAINING
 from taiyi_fx.findings.finding import SEVERITIES, Finding
 
 ORIGINS = frozenset(
@@ -24,17 +25,10 @@ _EFFECTS = frozenset(
 """Kinds that too large steps of all weights leave behind."""
 
 
-_STRUCTURAL = frozenset(
+_STRUCTURAL = OF_TRAINING.union(
     "detached hidden_layers broadcast torn_view normalised_samples squashed_loss softmax_axis "
-    "untaught_router dropped_result batch_as_places masked_product reads_ahead padded_targets "
-    "padded_place vanishing_gradient odd_weights weighted_mean constant_term lost_term "
-    "late_clipping scaled_clipping cleared_between remade_optimizer lagging_target turned_average "
-    "unused_part parted_pairs leaked_target reversed_returns turned_ratio turned_preference "
-    "turned_policy turned_end drawn_again swapped_arguments constant_derivative doubly_trained "
-    "uncumulated_noise averaged_parameters unused_offset blank_targets drawn_apart "
-    "parted_flip uniform_noise refitted early_clearing missing_eval "
-    "fitted_to_each class_sampler copied_generator ends_as_padding "
-    "flat_function".split()
+    "untaught_router batch_as_places masked_product reads_ahead padded_targets padded_place "
+    "vanishing_gradient odd_weights weighted_mean blank_targets flat_function".split()
 )
 """Kinds of what is wrong in how a model is built and trained, which holds from the first step."""
 _IN_TIME = frozenset(

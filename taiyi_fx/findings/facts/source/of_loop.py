@@ -149,3 +149,11 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
 }
 """The readers of code that trains, by the kind of the finding that tells what they find; each with
 words of which one has to be in the code, as most files have none."""
+
+_OF_RESULTS = (
+    "live_state missing_eval refitted fitted_to_each averaged_parameters copied_generator "
+    "ends_as_padding kept_graph"
+).split()
+"""Kinds that leave a training itself as it is: what is kept of it, evaluated, or generated."""
+OF_TRAINING = frozenset(_READERS).difference(_OF_RESULTS)
+"""Kinds of what is wrong in how a model is trained."""
