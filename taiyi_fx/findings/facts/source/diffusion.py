@@ -95,6 +95,20 @@ def _is_deviation(value: ast.expr) -> bool:
     return (is_exponential and "0.5" in ast.unparse(value)) or name in _DEVIATIONS
 
 
+def products_of_betas(tree: ast.Module) -> Iterator[ast.expr]:
+    """The products ``cumprod(betas)`` in files that know of ``1 - betas``, which is to be taken."""
+    rests = {
+        ast.unparse(node.right)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.BinOp) and ast.unparse(node).startswith(("1 - ", "1.0 - "))
+    }
+    for call in (x for x in ast.walk(tree) if isinstance(x, ast.Call)):
+        of = _multiplied(call)
+        name = "" if of is None else ast.unparse(of)
+        if name in rests and "beta" in name.lower():
+            yield call
+
+
 def _multiplied(node: ast.AST) -> ast.expr | None:
     """The thing whose numbers a call of ``cumprod`` multiplies up; None of others."""
     if not isinstance(node, ast.Call) or called(node) != "cumprod":

@@ -12,7 +12,11 @@ from taiyi_fx.findings.facts.source.averages import averages_without_buffers, tu
 from taiyi_fx.findings.facts.source.clearing import cleared_between
 from taiyi_fx.findings.facts.source.clipping import clips_behind_steps
 from taiyi_fx.findings.facts.source.derivatives import terms_without_gradient
-from taiyi_fx.findings.facts.source.diffusion import uncumulated_noise, uniform_noise
+from taiyi_fx.findings.facts.source.diffusion import (
+    products_of_betas,
+    uncumulated_noise,
+    uniform_noise,
+)
 from taiyi_fx.findings.facts.source.early_clearing import cleared_too_early
 from taiyi_fx.findings.facts.source.evaluations import evaluated_in_training_mode
 from taiyi_fx.findings.facts.source.flips import drawn_apart, parted_flips
@@ -47,6 +51,7 @@ from taiyi_fx.findings.facts.source.terms import constant_terms, lost_terms
 from taiyi_fx.findings.facts.source.text_ends import ends_as_padding
 from taiyi_fx.findings.facts.source.torn_views import torn_views
 from taiyi_fx.findings.facts.source.unused import unused_offsets, unused_parts
+from taiyi_fx.findings.facts.source.view_pairs import mispaired_views
 
 
 def slips_of_loop(running: Running) -> tuple[Slip, ...]:
@@ -123,12 +128,14 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "unused_part": (unused_parts, "backward"),
     "unused_offset": (unused_offsets, "offset"),
     "uncumulated_noise": (uncumulated_noise, "cumprod"),
+    "product_of_betas": (products_of_betas, "cumprod"),
     "uniform_noise": (uniform_noise, "rand_like"),
     "refitted": (refitted_to_evaluation, "fit_transform"),
     "fitted_to_each": (fitted_to_each, "fit_transform factorize"),
     "class_sampler": (weights_of_classes, "WeightedRandomSampler"),
     "copied_generator": (copied_generators, "num_workers"),
     "ends_as_padding": (ends_as_padding, "pad_token"),
+    "mispaired_views": (mispaired_views, "arange"),
     "torn_view": (torn_views, "shape size"),
     "parted_pairs": (parted_pairs, "randperm permutation randint choice integers shuffle"),
     "parted_flip": (parted_flips, "flip"),

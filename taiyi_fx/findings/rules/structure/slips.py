@@ -135,6 +135,20 @@ _KINDS = (
         "noises a sample by the share of the one step t, and not by that of all steps up to it",
     ),
     SlipKind(
+        "product_of_betas",
+        "warning",
+        "Take it of 1 - betas: torch.cumprod(1 - betas, 0)",
+        "is the product of the shares of noise, and not of what is left of a sample: next to 0 "
+        "from the first steps on, so that samples are nothing but noise",
+    ),
+    SlipKind(
+        "mispaired_views",
+        "warning",
+        "Join the views by torch.cat([first, second]) for pairs half a batch apart, and stack them "
+        "for neighbours",
+        "puts the two views of a sample elsewhere than where the loss looks for them",
+    ),
+    SlipKind(
         "uniform_noise",
         "warning",
         "Draw it by torch.randn_like: rand_like has a mean of a half, and no number below 0",

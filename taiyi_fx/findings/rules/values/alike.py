@@ -24,7 +24,7 @@ _GROWN = 3.0
 """The factor by which a share has grown that is to become more."""
 _MOSTLY = 0.9
 """The size of a bias beside what its module returns."""
-_LARGE = 256
+_LARGE = 100
 """Entries of an embedding that is more than one of types or languages, which may all be alike."""
 _OF_DATA = (
     "Look at the data: at how they are scaled and centred, and whether each batch has other samples"

@@ -83,6 +83,7 @@ def _is_as_last(site: Watched, others: Sequence[Watched]) -> NDArray[np.bool_]:
 def _is_one_batch(site: Watched, others: Sequence[Watched]) -> bool:
     """True for numbers of a batch, which are no zeros, that are the same from the first on."""
     is_something = len(site.steps) >= STEPS and bool(site.values[-1] or others)
+    is_something = is_something and bool(np.isfinite(site.values[-1]))
     is_code = not others and _is_of_codes(float(site.values[-1]))
     return is_something and not is_code and bool(_is_as_last(site, others).all())
 
@@ -93,8 +94,9 @@ def _is_of_codes(size: float) -> bool:
     Sines and cosines of one angle are half of their number together.
     """
     ratio = 1 / size**2 if size else 0.0
-    is_near = abs(ratio - round(ratio)) < _CODED * ratio
-    return 1 - _ROUNDING < ratio < _CLASSES and is_near
+    if not 1 - _ROUNDING < ratio < _CLASSES:  # nor where it is NaN, of nothing
+        return False
+    return abs(ratio - round(ratio)) < _CODED * ratio
 
 
 def _given(evidence: Evidence) -> Iterator[tuple[Watched, list[Watched]]]:

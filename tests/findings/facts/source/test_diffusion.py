@@ -2,7 +2,11 @@
 
 import pytest
 
-from taiyi_fx.findings.facts.source.diffusion import uncumulated_noise, uniform_noise
+from taiyi_fx.findings.facts.source.diffusion import (
+    products_of_betas,
+    uncumulated_noise,
+    uniform_noise,
+)
 from tests.findings.facts.source.reading import found_in
 
 CODE = """
@@ -84,3 +88,19 @@ def test_uniform_noise_that_a_deviation_multiplies_is_found(code):
 )
 def test_uniform_numbers_of_other_kinds_are_none(code):
     assert found_in(code, uniform_noise) == []
+
+
+@pytest.mark.parametrize(
+    ("product", "is_found"),
+    [
+        ("torch.cumprod(betas, dim=0)", True),
+        ("betas.cumprod(0)", True),
+        ("torch.cumprod(1 - betas, 0)", False),
+        ("torch.cumprod(alphas, 0)", False),
+        ("torch.cumsum(betas, 0)", False),
+    ],
+)
+def test_a_product_of_what_is_noise_is_found(product, is_found):
+    code = f"alphas = 1 - betas\nproducts = {product}\n"
+    assert [text for _, text in found_in(code, products_of_betas)] == [product] * is_found
+    assert found_in(f"products = {product}\n", products_of_betas) == []

@@ -57,7 +57,11 @@ def test_one_batch_from_the_start_is_a_note_as_a_small_data_set_is_one():
     assert found_for(1.1 * np.ones(40), range(100, 140)) == []
 
 
-@pytest.mark.parametrize("size", [1.0, 0.5**0.5, 0.1**0.5], ids=["signs", "angles", "one of ten"])
+@pytest.mark.parametrize(
+    "size",
+    [1.0, 0.5**0.5, 0.1**0.5, np.nan, np.inf],
+    ids=["signs", "angles", "one of ten", "of nothing", "overflow"],
+)
 def test_codes_that_any_batch_has_in_one_size_are_none(size):
     assert found_for(size * np.ones(40)) == []
 
