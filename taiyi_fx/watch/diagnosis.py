@@ -70,7 +70,12 @@ class Diagnosis:
 
     def begin(self) -> None:
         """Notes which code trains, as its first step is tracked."""
-        self._running = code_of_loop()
+        try:
+            self._running = code_of_loop()
+        except Exception as error:  # monitoring never ends a run: reported by name
+            if self._strict:
+                raise
+            self._warn.of("running", f"the code that trains was not found: {error!r}")
 
     def facts(self, series: Series) -> Facts:
         """The facts about a series that rules look at."""

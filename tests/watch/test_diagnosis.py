@@ -54,6 +54,22 @@ def test_a_weight_that_is_not_finite_between_two_readings_is_named_when_it_is_se
     assert (found.module, found.step) == ("2", 33)
 
 
+def test_code_that_cannot_be_found_is_told_once_and_ends_nothing(monkeypatch):
+    def refuse():
+        raise ValueError("no frames")
+
+    monkeypatch.setattr("taiyi_fx.watch.diagnosis.code_of_loop", refuse)
+    watched = taiyi_fx.instrument(nn.Sequential(nn.Linear(3, 2)))
+    watched(torch.randn(4, 3)).sum().backward()
+    with pytest.warns(taiyi_fx.MonitorWarning, match="the code that trains was not found: ValueE"):
+        watched.monitor.track(0)
+    assert watched.monitor.findings is not None
+    strict = taiyi_fx.instrument(nn.Sequential(nn.Linear(3, 2)), strict=True)
+    strict(torch.randn(4, 3)).sum().backward()
+    with pytest.raises(ValueError, match="no frames"):
+        strict.monitor.track(0)
+
+
 def test_a_source_that_cannot_be_read_is_told_once_and_ends_nothing(monkeypatch):
     def fails(modules):
         raise RuntimeError("no source today")
