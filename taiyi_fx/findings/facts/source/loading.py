@@ -9,6 +9,11 @@ from collections.abc import Iterator
 from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, called
 
 _OF_CLASSES = re.compile(r"class|bincount|count|value_counts|freq")
+_PLAIN = frozenset(
+    "tensor as_tensor from_numpy array asarray DoubleTensor FloatTensor Tensor bincount Counter "
+    "value_counts float double to sum max mean sqrt log clamp numpy list values len pow".split()
+)
+"""Functions that make no entry for each sample of what has one for each class."""
 _GENERATORS = frozenset("default_rng RandomState Random Generator".split())
 
 
@@ -32,11 +37,10 @@ def weights_of_classes(tree: ast.Module) -> Iterator[ast.expr]:
 
 
 def _is_of_each(value: ast.expr) -> bool:
-    """True for what may have an entry for each sample: by an index, or by going through them."""
+    """True for what may have an entry for each sample: by an index, or by any other function."""
     kinds = (ast.Subscript, ast.ListComp, ast.GeneratorExp)
     calls = {called(x) for x in ast.walk(value) if isinstance(x, ast.Call)}
-    is_taken = not calls.isdisjoint("gather take index_select map repeat_interleave".split())
-    return is_taken or any(isinstance(x, kinds) for x in ast.walk(value))
+    return not calls <= _PLAIN or any(isinstance(x, kinds) for x in ast.walk(value))
 
 
 def copied_generators(tree: ast.Module) -> Iterator[ast.expr]:

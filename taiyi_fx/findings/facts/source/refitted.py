@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, called, names_in
 
 _EVALUATION = re.compile(r"(^|_)(val|valid|validation|test|dev|eval|held_?out|holdout)(_|$)")
+_SHOWS = re.compile(r"tsne|umap|mds|pca|isomap|embedding|reducer")
+"""What is fitted to samples in order to draw them."""
 _FITS = frozenset({"factorize", "fit_transform"})
 _TRAINING = re.compile(r"(^|_)(train|training|trn|fit)(_|$)")
 
@@ -23,7 +25,9 @@ def refitted_to_evaluation(tree: ast.Module) -> Iterator[ast.expr]:
     fits = [x for x in calls if called(x) in ("fit", "fit_transform")]
     if any(_is_of(call, _TRAINING) and not _is_of(call, _EVALUATION) for call in fits):
         for call in fits:
-            is_anew = called(call) == "fit_transform" and _is_of(call, _EVALUATION)
+            is_shown = _SHOWS.search(ast.unparse(call.func).lower()) is not None
+            is_anew = called(call) == "fit_transform" and not is_shown
+            is_anew = is_anew and _is_of(call, _EVALUATION)
             if is_anew and not _is_of(call, _TRAINING):
                 yield call
 

@@ -23,6 +23,8 @@ sampler = WeightedRandomSampler({given})
         ("[class_weights[y] for y in labels]", "None", False),
         ("weights", "class_weights.gather(0, labels)", False),
         ("weights", "torch.rand(len(data))", False),
+        ("weights", "weights_for_balanced_classes(data, len(classes))", False),
+        ("torch.DoubleTensor(weights_of_classes(data))", "None", False),
     ],
 )
 def test_weights_of_classes_are_told_from_those_of_samples(given, weights, found):

@@ -41,9 +41,17 @@ def test_it_may_be_of_a_column():
         {"second": "fit"},
         {"other": "latest"},
         {"train": "val"},
+        {"scaler": "TSNE(2)"},
         {"other": "train_val"},
     ],
-    ids=["transform", "a model of its own", "part of a word", "nothing of training", "both"],
+    ids=[
+        "transform",
+        "a model of its own",
+        "part of a word",
+        "nothing of training",
+        "drawn",
+        "both",
+    ],
 )
 def test_others_are_none(changed):
     assert texts(**changed) == []
