@@ -193,8 +193,8 @@ _KINDS = (
         "missing_eval",
         "warning",
         "Call model.eval() before an evaluation, and model.train() behind it",
-        "is of an evaluation, and nothing in this file puts the model into evaluation mode: its "
-        "dropout and BatchNorm act as in training",
+        "is of an evaluation, and nothing in this file puts the model into evaluation mode: "
+        "dropout or BatchNorm in it acts as in training",
     ),
     SlipKind(
         "averaged_parameters",
