@@ -26,7 +26,7 @@ _EFFECTS = frozenset(
 
 
 _STRUCTURAL = OF_TRAINING.union(
-    "detached hidden_layers broadcast torn_view normalised_samples squashed_loss softmax_axis "
+    "detached hidden_layers broadcast normalised_samples squashed_loss softmax_axis "
     "untaught_router batch_as_places masked_product reads_ahead padded_targets padded_place "
     "vanishing_gradient odd_weights weighted_mean blank_targets flat_function".split()
 )

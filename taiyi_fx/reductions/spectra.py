@@ -200,9 +200,10 @@ class Spectrum:
                 mean, unit = rows.mean(-2), rows.new_ones(rows.shape[:-2])
                 rows = rows - mean.unsqueeze(-2) if self.centered else rows
             else:
-                mean = rows.mean(-2, dtype=wide(rows.device))
                 if self.centered and n:
                     mean, rows = centred(rows, (-2,))
+                else:
+                    mean = rows.mean(-2, dtype=wide(rows.device))
                 rows, of_rows = in_unit(rows, (-2, -1))
                 unit = of_rows[..., 0, 0].to(mean.dtype)
             return mean, unit, rows.mT @ rows if n >= c else rows @ rows.mT

@@ -21,7 +21,7 @@ from taiyi_fx.step.transfer import Column, Outcome, Transfer, parts_of
 from taiyi_fx.step.vectorized import attempted, in_batches
 from taiyi_fx.step.work import Batch, Statistic, Work
 
-_LARGE = 2**14
+LARGE = 2**14
 """The size above which statistics are not batched: copying them takes longer than the calls that a
 batch saves."""
 
@@ -224,27 +224,31 @@ def _kind(work: Work) -> Hashable:
 
 def _kind_of(statistic: Statistic) -> Hashable:
     state = statistic.state
-    if sum(part.numel() for part in state if isinstance(part, Tensor)) > _LARGE:
+    if sum(part.numel() for part in state if isinstance(part, Tensor)) > LARGE:
         return None
     parts = [(x.shape, x.dtype, x.device) if isinstance(x, Tensor) else type(x) for x in state]
     return statistic.factor, *parts
 
 
 def _computed_together(step: int, works: Sequence[Work], finished: Finished) -> list[Column] | None:
-    asked = works[0].asked
     every = [work.statistics for work in works if work.statistics is not None]
     device = _device_of(every[0].values())
     inputs = {name: finished.of([found[name] for found in every], device) for name in every[0]}
-    computed = asked.quantity.compute(**inputs, **asked.arguments)
-    return columns_of_many(computed, step, works, tuple([work.series for work in works]))
+    return _of_many(step, works, tuple([work.series for work in works]), inputs)
 
 
 def _computed_stacked(step: int, finished: Finished, batch: Batch) -> list[Column] | None:
-    asked = batch.works[0].asked
     device = _device_of(batch.statistics.values())
     inputs = {name: finished.of([found], device) for name, found in batch.statistics.items()}
+    return _of_many(step, batch.works, batch.series, inputs)
+
+
+def _of_many(
+    step: int, works: Sequence[Work], series: tuple[Series, ...], inputs: Mapping[str, Any]
+) -> list[Column] | None:
+    asked = works[0].asked
     computed = asked.quantity.compute(**inputs, **asked.arguments)
-    return columns_of_many(computed, step, batch.works, batch.series)
+    return columns_of_many(computed, step, works, series)
 
 
 def _device_of(statistics: Iterable[Statistic]) -> torch.device | None:

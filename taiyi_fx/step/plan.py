@@ -32,7 +32,7 @@ from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.records.record import Block, Series
 from taiyi_fx.reductions.rows import on_device
 from taiyi_fx.step.due import DueWork
-from taiyi_fx.step.evaluate import group_of
+from taiyi_fx.step.evaluate import LARGE, group_of
 from taiyi_fx.step.host import beside, device_of
 from taiyi_fx.step.parameters import Key
 from taiyi_fx.step.statistics import UNSCALED, Scale, Statistics
@@ -41,9 +41,6 @@ from taiyi_fx.step.work import Batch, Statistic, Work
 
 _NUMBERS = -1
 """In place of the index of a measured vector, where statistics are numbers."""
-_LARGE = 2**14
-"""The size above which states of single slots are not stacked: copying them takes longer than the
-calls that this saves."""
 
 
 class Pool(NamedTuple):
@@ -374,14 +371,15 @@ class _Sources:
         at = self._at.get(slot)
         if at is not None:
             states = self._measured[at[0]].states
-            index = _NUMBERS if _are_numbers(states) else at[0]
+            are_tensors = all(isinstance(part, Tensor) for part in states)
+            index = _NUMBERS if _are_numbers(states) else at[0] if are_tensors else None
             return index if slot.found is None else None
         if slot.found is None or slot in self._at:
             return None
         parts = [x for x in slot.found if isinstance(x, Tensor)]
         if not any(part.ndim for part in parts):
             return _NUMBERS
-        is_small = sum(part.numel() for part in parts) <= _LARGE
+        is_small = sum(part.numel() for part in parts) <= LARGE
         are_tensors = is_small and len(parts) == len(slot.found)
         return tuple([(x.shape, x.dtype, x.device) for x in parts]) if are_tensors else None
 

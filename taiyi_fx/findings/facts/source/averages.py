@@ -17,6 +17,8 @@ from taiyi_fx.findings.facts.source.syntax import (
 _AVERAGES = re.compile(
     r"(^|[._])(ema|avg|average[ds]?|tgt|target|teacher|shadow|slow|momentum)(_|$)"
 )
+_KINDS = re.compile(r"EMA|Ema(?![a-z])|Averag")
+"""Names of classes that hold an average."""
 _NEARLY_ALL, _ALL = 0.9, 1.0
 """Shares of the new: a target that is loaded anew takes all of it."""
 
@@ -44,7 +46,7 @@ def averages_without_buffers(tree: ast.Module) -> Iterator[ast.expr]:
     Of an average that is used in evaluation mode, in which the buffers of a BatchNorm tell.
     """
     code = ast.unparse(tree)
-    kinds = [x for x in ast.walk(tree) if isinstance(x, ast.ClassDef) and "ema" in x.name.lower()]
+    kinds = [x for x in ast.walk(tree) if isinstance(x, ast.ClassDef) and _KINDS.search(x.name)]
     own = {id(x) for kind in kinds for x in ast.walk(kind)}
     for loop in (x for x in ast.walk(tree) if isinstance(x, ast.For)):
         pairs = loop.iter

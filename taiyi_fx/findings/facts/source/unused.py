@@ -45,10 +45,12 @@ def unused_parts(tree: ast.Module) -> Iterator[ast.expr]:
             found: dict[str, ast.Name] = {}
             for names in _unpacked_in(scope):
                 unread = [x for x in names if x.id not in read]
-                found |= {x.id: x for x in unread if _TELLING.fullmatch(x.id.lower())} | found
+                telling = [x for x in unread if _TELLING.fullmatch(x.id.lower())]
                 others = [x for x in unread if not _BESIDE.fullmatch(x.id.lower())]
                 if len(others) == 1 and _rewards_in(scope) & {x.id for x in names}:
-                    found.setdefault(others[0].id, others[0])
+                    telling += others
+                for name in telling:
+                    found.setdefault(name.id, name)
             yield from found.values()
 
 
