@@ -132,7 +132,7 @@ def gives_the_same(case):
             if series[1] in TIMES:
                 continue
             for step, value in values.items():
-                beside = torch.as_tensor(together[series][step])
+                beside = torch.as_tensor(together[_beside(series, entry, together)][step])
                 torch.testing.assert_close(
                     beside,
                     torch.as_tensor(value),
@@ -141,6 +141,22 @@ def gives_the_same(case):
                     equal_nan=True,
                     msg=lambda text, at=(key, entry, series, step): f"{at}: {text}",
                 )
+
+
+def _beside(series, entry, together):
+    """The same series beside others: with its options, where its quantity is asked for twice."""
+    name, options = (entry, {}) if isinstance(entry, str) else (entry[0], entry[-1])
+    if not isinstance(options, dict) or not options:
+        return series
+    text = ", ".join(f"{key}={value}" for key, value in options.items())
+    named = series[0], series[1].replace(name, f"{name}({text})", 1)
+    return named if named in together else series
+
+
+def test_a_quantity_that_is_asked_for_twice_has_its_options_beside_others():
+    twice = {"Identity": ["OutputRMS", "BackwardInput"]}
+    twice["parts.1"] = [["BackwardInput", "linear(0, 0)", {"max_elements": 1}]]
+    gives_the_same((["Identity"], ["chain"], False, twice))
 
 
 @pytest.mark.parametrize("kind", ["Identity", "Dropout", "Hands", "nested"])
