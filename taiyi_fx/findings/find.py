@@ -59,6 +59,7 @@ from taiyi_fx.findings.rules.losses.given import (
     unreachable_targets,
 )
 from taiyi_fx.findings.rules.losses.loss import divergence, spikes
+from taiyi_fx.findings.rules.losses.messages import stray_messages
 from taiyi_fx.findings.rules.losses.mixed_axes import broadcasts, torn_views
 from taiyi_fx.findings.rules.losses.noise import odd_noise, turned_signs
 from taiyi_fx.findings.rules.losses.odd_losses import odd_losses
@@ -202,6 +203,7 @@ RULES: tuple[Rule, ...] = (
     unreachable_targets,
     blank_targets,
     flat_functions,
+    stray_messages,
     pulled_alone,
     moving_targets,
     odd_ratios,

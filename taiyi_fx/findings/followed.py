@@ -286,7 +286,12 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("unreachable_targets", {"odd_loss": _is_at_any_time}),
     ("large_epsilon", dict.fromkeys(_OF_EPSILON, _is_at_any_time)),
     ("flat_function", {"zero_gradient": _is_at_any_time}),
-    ("unused_offset", {"vanishing_gradient": _is_at_any_time}),
+    ("unused_part", {"endless_target": _is_at_any_time}),
+    ("unused_offset", {"unreached_rows": _is_at_any_time}),
+    *(
+        (kind, dict.fromkeys(("vanishing_gradient", "overfitting"), _is_at_any_time))
+        for kind in ("unused_offset", "unreached_rows", "returned_messages")
+    ),
     ("vanishing_gradient", {"drift": _is_shrinkage_of_all, "outlier": _is_later}),
     ("ended_rate", {"no_update": _is_of_all, "small_steps": _is_at_any_time}),
     ("moving_target", {"faded_output": _is_at_any_time}),

@@ -55,8 +55,8 @@ def is_at_hand(node: Any, name: str) -> bool:
     saved = getattr(node, f"_raw_saved_{name}", None)
     if saved is None:
         return True
-    hook = getattr(saved, "unpack_hook", _UNTOLD)
-    return _ARE_PLAIN.get()() if hook is _UNTOLD else hook is None
+    hooks = [getattr(one, "unpack_hook", _UNTOLD) for one in _each(saved)]
+    return _ARE_PLAIN.get()() if _UNTOLD in hooks else all(hook is None for hook in hooks)
 
 
 def saved_by(node: Any, name: str) -> Any:
@@ -73,6 +73,21 @@ def saved_by(node: Any, name: str) -> Any:
     except RuntimeError:  # released by backward
         return None
     return None if saved is None else saved.detach()
+
+
+def saved_indices_by(node: Any) -> tuple[Any, ...]:
+    """The index of each axis that ``x[i, j]`` saved, None of a whole one; else as `saved_by`."""
+    if not is_at_hand(node, "indices"):
+        return ()
+    try:
+        return tuple(None if one is None else one.detach() for one in node._saved_indices)
+    except RuntimeError:  # released by backward
+        return ()
+
+
+def _each(saved: Any) -> tuple[Any, ...]:
+    """All that a function saved under one name."""
+    return saved if isinstance(saved, tuple) else (saved,)
 
 
 def factor_of(node: Any) -> float | None:

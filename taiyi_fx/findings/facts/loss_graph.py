@@ -50,13 +50,14 @@ from taiyi_fx.findings.facts.layer_runs import (
 )
 from taiyi_fx.findings.facts.logits import Logits, logits_of, logits_of_shares
 from taiyi_fx.findings.facts.lost_axes import lost_axes, sizes_over_samples
+from taiyi_fx.findings.facts.messages import Messages, messages_of
 from taiyi_fx.findings.facts.noise import OddNoise, log_variances, odd_noise
 from taiyi_fx.findings.facts.padding import Padding, padding_of
 from taiyi_fx.findings.facts.second_uses import are_used_once, used_in_several_ways
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS, is_divergence, squashing_loss
 from taiyi_fx.findings.facts.targets import is_judging
 from taiyi_fx.findings.facts.unsummed import unsummed_softmaxes
-from taiyi_fx.findings.facts.views import torn_views
+from taiyi_fx.findings.facts.views import torn_inputs, torn_views
 from taiyi_fx.findings.facts.volumes import turned_signs
 from taiyi_fx.findings.facts.ways import first_place, last_place, reached_by
 from taiyi_fx.findings.facts.weights import OddWeights, odd_weights, weighted_means
@@ -133,6 +134,7 @@ class LossGraph(NamedTuple):
         shifted: The module that is given them some places later, and how many: one of a model that
             guesses each next token. None if there is none.
         views: Views that exchange two sizes, and so mix the entries of both axes.
+        inputs: Layers that are given such a view of what nothing is computed to, as of images.
         logits: What its cross entropy is given; None where there is none, or several.
         is_made_anew: True for a loss that is made of one number, which nothing was computed to.
         lost_axes: Means, or the like, along an axis, which meet another axis of what they are of.
@@ -170,6 +172,7 @@ class LossGraph(NamedTuple):
         weighted_means: The shapes of weights that a mean of all elements is multiplied by.
         blank_targets: The share of the targets of a CTC loss that are its blank.
         flat: Functions without a slope on the only way from weights to it.
+        messages: What each layer sends from row to row, by indices.
     """
 
     softmaxes: tuple[OddSoftmax, ...] = ()
@@ -177,6 +180,7 @@ class LossGraph(NamedTuple):
     copied: str = ""
     shifted: tuple[str, int] | None = None
     views: tuple[MistakenAxes, ...] = ()
+    inputs: tuple[MistakenAxes, ...] = ()
     logits: Logits | None = None
     is_made_anew: bool = False
     lost_axes: tuple[MistakenAxes, ...] = ()
@@ -214,6 +218,7 @@ class LossGraph(NamedTuple):
     weighted_means: tuple[tuple[int, ...], ...] = ()
     blank_targets: float = 0.0
     flat: tuple[Flat, ...] = ()
+    messages: tuple[Messages, ...] = ()
 
 
 def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
@@ -238,6 +243,7 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         copied=copied,
         shifted=shifted,
         views=tuple(MistakenAxes(owner(x), *shapes) for x, *shapes in torn_views(uses)),
+        inputs=tuple(MistakenAxes(owner(x), *shapes) for x, *shapes in torn_inputs(uses)),
         logits=logits_of(uses, parameters),
         is_made_anew=_is_made_anew(loss, uses, parameters),
         lost_axes=tuple(
@@ -281,6 +287,7 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         weighted_means=tuple(weighted_means(uses)),
         blank_targets=blank_targets(uses),
         flat=tuple(flat_functions(uses, parameters)),
+        messages=tuple(messages_of(uses, parameters)),
     )
 
 

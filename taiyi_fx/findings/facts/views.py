@@ -11,6 +11,7 @@ from taiyi_fx.findings.facts.autograd import (
     TURNS,
     VIEWS,
     Uses,
+    is_at_hand,
     makers_of,
     name_of,
     nodes_near,
@@ -26,6 +27,14 @@ _LAYERS = (_CONVOLUTION, "Addmm", "Mm", "Bmm")
 _FAR = 8
 """Functions between a layer and a view of what it returns: norms and activations."""
 _SAVED = "_saved_self_sym_sizes"
+_TAKEN = {
+    **dict.fromkeys(
+        (_CONVOLUTION, "NativeBatchNorm", "NativeLayerNorm", "MkldnnRnnLayer", "CudnnRnn"), "input"
+    ),
+    "Addmm": "mat1",
+    "Mm": "self",
+}
+"""Layers, and the names by which autograd keeps what they are given; of a linear one, as rows."""
 
 
 def torn_views(uses: Uses) -> Iterator[tuple[Any, Shape, Shape]]:
@@ -61,6 +70,49 @@ def torn_views(uses: Uses) -> Iterator[tuple[Any, Shape, Shape]]:
                 not is_turned and any(_is_spliced(*one) for one in segments)
             ):
                 yield node, given, made
+
+
+def torn_inputs(uses: Uses) -> Iterator[tuple[Any, Shape, Shape]]:
+    """Layers that are given a view with the sizes of what it is of, in another order.
+
+    As images of ``(n, height, width, channels)`` that were reshaped to ``(n, channels, height,
+    width)`` before the model, or in its forward, before anything is computed to them. Yields the
+    layer's node, and the sizes before and after; nothing after a backward.
+
+    Args:
+        uses: The functions that made the loss.
+    """
+    for node in uses.nodes:
+        name = _TAKEN.get(name_of(node), "")
+        view = _taken_by(node, name) if name else None
+        if view is None or view._base is None or not view.is_contiguous():
+            continue
+        base = view._base
+        given, made = tuple(map(int, base.shape)), tuple(map(int, view.shape))
+        if base.numel() != view.numel() and name == "input":  # of some samples of a data set
+            given = (made[0], *given[1:])
+        if _is_of_rows(given, made) if name != "input" else _is_of_other_order(given, made):
+            yield node, given, made
+
+
+def _taken_by(node: Any, name: str) -> Any:
+    """The tensor itself that a layer was given and saved, which knows what it is a view of."""
+    try:
+        return getattr(node, f"_saved_{name}") if is_at_hand(node, name) else None
+    except RuntimeError:  # released by backward
+        return None
+
+
+def _is_of_rows(given: Shape, made: Shape) -> bool:
+    """True for rows that are as long as another axis than the last, and end in the midst of it."""
+    *before, last = given or (1,)
+    width = made[-1] if made else 1
+    return width in before[1:] and bool(last % width) and bool(width % last)
+
+
+def _is_of_other_order(given: Shape, made: Shape) -> bool:
+    """True for a view of the same sizes in another order, between places that both have."""
+    return any(x != y and sorted(x) == sorted(y) for x, y in _segments(given, made))
 
 
 def _is_of_convolution(node: Any) -> bool:

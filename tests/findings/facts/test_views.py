@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from torch import nn
 
 from taiyi_fx.findings.facts.autograd import Uses
-from taiyi_fx.findings.facts.views import torn_views
+from taiyi_fx.findings.facts.views import torn_inputs, torn_views
 
 TORN = {
     "rows and features": ((12, 5), lambda x: x.view(5, 12)),
@@ -71,3 +72,58 @@ def test_attention_of_torch_whose_heads_are_as_wide_as_the_batch_is_sound(batch_
 @pytest.mark.parametrize("case", SOUND.values(), ids=SOUND)
 def test_axes_that_are_split_and_joined_are_none(case):
     assert torn(case) == []
+
+
+IMAGES, WAVES = (8, 12, 12, 3), (8, 6, 20)
+TAKEN_TORN = {
+    "images": (IMAGES, lambda x: x.reshape(8, 3, 12, 12), nn.Conv2d(3, 4, 3)),
+    "images of a data set": (
+        (99, *IMAGES[1:]),
+        lambda x: x[7:15].view(8, 3, 12, 12),
+        nn.Conv2d(3, 4, 3),
+    ),
+    "waves": (WAVES, lambda x: x.view(8, 20, 6), nn.Conv1d(20, 4, 3)),
+    "waves of a linear layer": (WAVES, lambda x: x.view(8, 20, 6), nn.Linear(6, 4)),
+    "waves of a norm": (WAVES, lambda x: x.view(8, 20, 6), nn.LayerNorm(6)),
+    "waves of a norm of batches": (WAVES, lambda x: x.view(8, 20, 6), nn.BatchNorm1d(20)),
+    "samples and steps": (WAVES, lambda x: x.view(6, 8, 20), nn.LayerNorm(20)),
+}
+TAKEN_WHOLE = {
+    "images": (IMAGES, lambda x: x.permute(0, 3, 1, 2), nn.Conv2d(3, 4, 3)),
+    "images with their memory in order": (
+        IMAGES,
+        lambda x: x.permute(0, 3, 1, 2).contiguous(),
+        nn.Conv2d(3, 4, 3),
+    ),
+    "images of a data set": ((99, 3, 12, 12), lambda x: x[7:15], nn.Conv2d(3, 4, 3)),
+    "flat images": ((8, 432), lambda x: x.view(8, 3, 12, 12), nn.Conv2d(3, 4, 3)),
+    "patches": (WAVES, lambda x: x.view(8, 30, 4), nn.Linear(4, 2)),
+    "waves": (WAVES, lambda x: x.view(-1, 20), nn.Linear(20, 4)),
+    "flat waves": (WAVES, lambda x: x.flatten(1), nn.Linear(120, 4)),
+    "one channel": ((8, 1, 20), lambda x: x.view(8, 20, 1), nn.Linear(1, 4)),
+    "what was given": (IMAGES, lambda x: x, nn.Conv2d(12, 4, 3)),
+}
+
+
+def taken(case):
+    shape, view, layer = case
+    return [*torn_inputs(Uses.of(layer(view(torch.ones(shape))).sum()))]
+
+
+@pytest.mark.parametrize("case", TAKEN_TORN.values(), ids=TAKEN_TORN)
+def test_inputs_in_another_order_of_their_sizes_are_found(case):
+    ((_, given, made),) = taken(case)
+    assert given == (8, *case[0][1:])
+    assert len(made) >= 2
+
+
+@pytest.mark.parametrize("case", TAKEN_WHOLE.values(), ids=TAKEN_WHOLE)
+def test_other_inputs_are_whole(case):
+    assert taken(case) == []
+
+
+def test_after_a_backward_no_input_is_known():
+    layer = nn.Conv2d(3, 4, 3)
+    loss = layer(torch.ones(IMAGES).view(8, 3, 12, 12)).sum()
+    loss.backward()
+    assert [*torn_inputs(Uses.of(loss))] == []

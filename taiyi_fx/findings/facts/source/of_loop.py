@@ -18,6 +18,7 @@ from taiyi_fx.findings.facts.source.diffusion import (
     uniform_noise,
 )
 from taiyi_fx.findings.facts.source.early_clearing import cleared_too_early
+from taiyi_fx.findings.facts.source.endless import endless_targets
 from taiyi_fx.findings.facts.source.evaluations import evaluated_in_training_mode
 from taiyi_fx.findings.facts.source.flips import drawn_apart, parted_flips
 from taiyi_fx.findings.facts.source.held_weights import lagging_targets, live_states
@@ -127,6 +128,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "doubly_trained": (doubly_trained, "parameters"),
     "unused_part": (unused_parts, "backward"),
     "unused_offset": (unused_offsets, "offset"),
+    "endless_target": (endless_targets, "gamma discount"),
     "uncumulated_noise": (uncumulated_noise, "cumprod"),
     "product_of_betas": (products_of_betas, "cumprod"),
     "uniform_noise": (uniform_noise, "rand_like"),

@@ -48,11 +48,17 @@ TORN_VIEW = Kind(
 
 
 def torn_views(evidence: Evidence) -> Iterator[Finding]:
-    """The first view on the way to each loss by which two axes are filled with each other."""
+    """The first view on the way to each loss by which axes are filled with each other."""
     for loss, graph in evidence.graphs:
         for one in graph.views[-1:]:  # nodes come from the loss back
             text = (
                 f"on the way to {loss.quantity!r}, {one.source}, of shape {one.given}, is viewed "
                 f"as {one.made}: the numbers of both axes are mixed"
+            )
+            yield TORN_VIEW.at(loss, 0, text, "a transpose", module=one.module)
+        for one in graph.inputs[-1:]:
+            text = (
+                f"{one.module!r} is given a tensor of shape {one.given} that is viewed as "
+                f"{one.made}: the numbers of its axes are mixed"
             )
             yield TORN_VIEW.at(loss, 0, text, "a transpose", module=one.module)

@@ -218,6 +218,13 @@ _KINDS = (
         "is a part of the batch that says what counts of it, and that nothing reads",
     ),
     SlipKind(
+        "endless_target",
+        "note",
+        "Multiply what comes next by 1 - done, with the done of the same step; where episodes end "
+        "by a limit of time alone it is right as it is",
+        "counts what comes next behind the end of an episode, too",
+    ),
+    SlipKind(
         "parted_pairs",
         "warning",
         "Draw one order, and index both by it: x[order[i : i + n]], y[order[i : i + n]]",

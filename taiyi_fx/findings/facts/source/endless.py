@@ -1,0 +1,94 @@
+"""Targets of values to which what comes next is added behind the end of an episode, too."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from taiyi_fx.findings.facts.source.syntax import (
+    Scope,
+    called,
+    factors_of,
+    has_backward,
+    inner,
+    names_in,
+    scopes_of,
+    statements_in,
+    terms_of,
+)
+
+_DISCOUNT = re.compile(r"(\w+[._])?(gamma|discount(_factor)?)")
+_ENDS = re.compile(r"done|term|mask|final|alive|absorb|where|fill|end|continu|valid")
+"""Parts of the names by which code leaves out what comes after an end."""
+_BEST = frozenset({"max", "amax", "gather"})
+"""What a network's values of actions are asked for: the best, or that of one action."""
+
+
+def endless_targets(tree: ast.Module) -> Iterator[ast.expr]:
+    """The sums of a reward and the discounted best value of the next state, as it is.
+
+    As ``r + gamma * target_net(s2).max(1).values``, in code that trains, where no name that the
+    value or the sum goes through says that an episode may have ended.
+    """
+    for scope in scopes_of(tree):
+        for node in statements_in(scope) if has_backward(scope) else ():
+            if not isinstance(node, ast.Assign):
+                continue
+            value = node.value
+            if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
+                later = next((x for x in map(_discounted, terms_of(value)) if x is not None), None)
+                if later is not None and _is_best(later, scope) and _is_plain(node, scope):
+                    yield value
+
+
+def _discounted(term: ast.expr) -> ast.expr | None:
+    """The one thing that a discount multiplies; None where there are more, and of other terms."""
+    factors = factors_of(term)[1]
+    others = [x for x in factors if not _DISCOUNT.fullmatch(ast.unparse(x).lower())]
+    return others[0] if len(factors) == 2 and len(others) == 1 else None
+
+
+def _is_best(value: ast.expr, scope: Scope) -> bool:
+    """True for the best of what a network returns, also by a name, with nothing about an end."""
+    if isinstance(value, ast.Name):
+        sets = [x.value for x in _sets_of(value.id, scope) if isinstance(x, ast.Assign)]
+        return bool(sets) and all(_is_best_of_calls(x) for x in sets)
+    return _is_best_of_calls(value)
+
+
+def _is_best_of_calls(value: ast.expr) -> bool:
+    calls = [x for x in ast.walk(value) if isinstance(x, ast.Call)]
+    return len(calls) > 1 and not _BEST.isdisjoint(map(called, calls)) and not _tells_ends(value)
+
+
+def _is_plain(node: ast.Assign, scope: Scope) -> bool:
+    """True if neither the sum nor a part of it is changed in place, or set by what tells ends."""
+    names = {*names_in(node, ast.Store), *names_in(node.value)}
+    parts = (x for x in inner(scope) if isinstance(x, ast.Subscript))
+    is_set = any(
+        isinstance(x.ctx, ast.Store) and names & names_in(x.value) and _tells_ends(x) for x in parts
+    )
+    sets = [x for name in names for x in _sets_of(name, scope)]
+    products = [x for x in sets if not isinstance(x, ast.Assign)]
+    return not (is_set or products or any(_tells_ends(x.value) for x in sets if x is not node))
+
+
+def _sets_of(name: str, scope: Scope) -> list[ast.Assign | ast.AugAssign]:
+    """The statements that give something to a name, and to it alone."""
+    return [
+        x
+        for x in statements_in(scope)
+        if isinstance(x, (ast.Assign, ast.AugAssign))
+        and name
+        in [ast.unparse(y) for y in (x.targets if isinstance(x, ast.Assign) else [x.target])]
+    ]
+
+
+def _tells_ends(node: ast.AST) -> bool:
+    """True for code with a name in it that says where something ends, or what counts."""
+    named = (
+        getattr(x, "id", "") or getattr(x, "attr", "") or getattr(x, "arg", "") or ""
+        for x in ast.walk(node)
+    )
+    return any(_ENDS.search(one.lower()) for one in named)
