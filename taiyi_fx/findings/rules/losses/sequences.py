@@ -13,17 +13,17 @@ COPIED_TARGETS = Kind(
     "copied_targets",
     "note",  # what is squeezed through few numbers is learnt so on purpose
     "Shift the labels by one: what the model returns at a place is to be compared with the next "
-    "token, logits[:, :-1] with ids[:, 1:]",
+    "token, logits[:, :-1] with ids[:, 1:]; a decoder is given ids[:, :-1]",
 )
 
 
 def copied_targets(evidence: Evidence) -> Iterator[Finding]:
-    """Losses whose targets are what an embedding is given: an alert if attention is causal.
+    """Losses whose targets are what an embedding is given: an alert if an attention is causal.
 
-    A warning if one layer reads the places in their order, as no decoder is behind it.
+    As that of a decoder is, whose encoder's sees all. A warning if one layer reads the places in
+    their order, as no decoder is behind it.
     """
-    ahead = [*evidence.of_quantity("AttentionAhead")]
-    is_causal = bool(ahead) and not any(one.values.any() for one in ahead)
+    is_causal = any(not one.values.any() for one in evidence.of_quantity("AttentionAhead"))
     for loss, graph in evidence.graphs:
         if graph.copied:
             text = (

@@ -64,6 +64,34 @@ def test_labels_that_are_not_shifted_are_told(is_causal, severity):
     assert "'words'" in found.text
 
 
+@pytest.mark.parametrize("shift", [0, 1])
+def test_a_decoder_that_is_given_its_targets_is_an_alert_though_its_encoder_sees_all(shift):
+    class Translator(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.source, self.target, self.head = (
+                *(nn.Embedding(11, 8) for _ in "st"),
+                nn.Linear(8, 11),
+            )
+            self.both = nn.Transformer(8, 2, 1, 1, 16, 0.0, batch_first=True)
+
+        def forward(self, source, target):
+            mask = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
+            return self.head(self.both(self.source(source), self.target(target), tgt_mask=mask))
+
+    torch.manual_seed(0)
+    watched = taiyi_fx.instrument(Translator(), "transformer")
+    for step in range(10):
+        source, target = torch.randint(11, (4, 12)), torch.randint(11, (4, 12 + shift))
+        made = watched(source, target[:, :12])
+        loss = F.cross_entropy(made.flatten(0, 1), target[:, shift:].flatten())
+        watched.monitor.log("loss", loss)
+        loss.backward()
+        watched.monitor.track(step)
+    found = [one.severity for one in watched.monitor.findings if one.kind == "copied_targets"]
+    assert found == ["alert"] * (shift == 0)
+
+
 class Pairs(nn.Module):
     """Two sides of as many places as there are pairs."""
 
