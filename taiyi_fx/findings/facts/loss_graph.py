@@ -79,6 +79,8 @@ _FEW = 4
 """Samples below which equal sizes are no sign."""
 _USUAL, _UNUSUAL = (0, 1), (2, 3)
 """Places between a token and its target: the same or the next one; and one shift too many."""
+_OF_TEXTS = 2
+"""Axes of indices: texts, and their places."""
 _ENOUGH = 16
 """Targets that are not all tokens some places later by chance."""
 _FAR = 30
@@ -310,8 +312,8 @@ def _is_made_anew(loss: Any, uses: Uses, parameters: Mapping[int, str]) -> bool:
 def _copied(uses: Uses, parameters: Mapping[int, str]) -> tuple[str, tuple[str, int] | None]:
     """The embedding whose indices are the targets of the loss, one for one or some places later.
 
-    None where another embedding of as many is given others, as that of a decoder is, and after a
-    backward, which frees what autograd has saved.
+    None where another embedding is given the token before each target, as that of a decoder is,
+    and after a backward, which frees what autograd has saved.
     """
     losses = [x for x in uses.nodes if name_of(x) in OF_LOGARITHMS]
     tables = [x for x in uses.nodes if name_of(x) == _TABLE]
@@ -320,7 +322,7 @@ def _copied(uses: Uses, parameters: Mapping[int, str]) -> tuple[str, tuple[str, 
     if targets is None or not tables or len(given) < len(tables):
         return "", None
     targets = targets.flatten()
-    same = _same(targets, [(x, ids.flatten()) for x, ids in given])
+    same = _same(targets, given)
     if same is not None:
         return owner_before(same, parameters), None
     shifts = [(x, ids, by) for x, ids in given if ids.ndim == 2 for by in _shifts(targets, ids)]
@@ -333,13 +335,16 @@ def _copied(uses: Uses, parameters: Mapping[int, str]) -> tuple[str, tuple[str, 
 
 
 def _same(targets: Any, given: Sequence[tuple[Any, Any]]) -> Any:
-    alike = [(x, indices) for x, indices in given if indices.shape == targets.shape]
+    alike = [(x, indices) for x, indices in given if indices.numel() == targets.numel()]
     is_target = targets >= 0  # others are left out of the loss
     varies = len(targets) >= _FEW and bool((targets != targets[0]).any())
     # Those that count up are pairs of a batch, as long as the texts that have as many places.
     varies = varies and not bool((targets.diff() == 1).all())
-    same = [bool(((indices == targets) | ~is_target).all()) for _, indices in alike]
-    return alike[0][0] if alike and all(same) and varies else None
+    are_same = [bool(((ids.flatten() == targets) | ~is_target).all()) for _, ids in alike]
+    same = [x for (x, _), is_same in zip(alike, are_same, strict=True) if is_same]
+    others = [one for one, is_same in zip(alike, are_same, strict=True) if not is_same]
+    is_told = any(ids.ndim != _OF_TEXTS or 1 in _shifts(targets, ids) for _, ids in others)
+    return same[0] if same and varies and not is_told else None
 
 
 def _shifts(targets: Any, indices: Any) -> list[int]:

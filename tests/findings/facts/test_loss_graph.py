@@ -195,6 +195,15 @@ def test_where_another_embedding_is_given_others_it_is_that_of_an_encoder():
     assert copied(LABELS, LABELS, LABELS.roll(1)) == ""
 
 
+@pytest.mark.parametrize(("earlier", "found"), [(1, ""), (2, "t0"), (0, "t0")])
+def test_a_decoder_is_given_the_token_before_each_target(earlier, found):
+    tables = nn.ModuleDict({name: nn.Embedding(K, 6) for name in ("t0", "t1")})
+    ids = torch.randint(K, (5, 12))
+    x = tables["t0"](ids[:, 2:]) + tables["t1"](ids[:, 2 - earlier : 12 - earlier])
+    loss = F.cross_entropy(many(x.flatten(0, 1)), ids[:, 2:].flatten())
+    assert loss_graph_of(loss, owners_of({**tables})).copied == found
+
+
 def test_targets_that_are_all_one_class_say_nothing():
     assert copied(torch.ones_like(LABELS), torch.ones_like(LABELS)) == ""
 
