@@ -101,6 +101,7 @@ class Monitor:
             self._queue,
             strict=strict,
         )
+        self._session.on_call = self._responder.diagnosis.inputs.look_at
         self._postponed = Postponed()
         if self._recorded is not None:
             self._responder.watch.pace.rarest = MOST  # so far back it can run a step again

@@ -6,6 +6,7 @@ from taiyi_fx.findings.facts.empty import of_elements
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.flow import Flow
 from taiyi_fx.findings.facts.forwards import OUTSIDE, Forward
+from taiyi_fx.findings.facts.given_inputs import Distribution, GivenInputs
 from taiyi_fx.findings.facts.loss_facts import LossFacts
 from taiyi_fx.findings.facts.loss_graph import LossGraph, loss_graph_of
 from taiyi_fx.findings.facts.model_facts import ModelFacts
@@ -30,11 +31,13 @@ from taiyi_fx.findings.rules.values.non_finite import first_step
 __all__ = [
     "OUTSIDE",
     "Attributes",
+    "Distribution",
     "Evidence",
     "Finding",
     "Findings",
     "Flow",
     "Forward",
+    "GivenInputs",
     "GroupSettings",
     "LayerSettings",
     "LossFacts",

@@ -42,6 +42,7 @@ from taiyi_fx.findings.rules.gradients.gradients import changed_gradients
 from taiyi_fx.findings.rules.gradients.missing import missing_gradients
 from taiyi_fx.findings.rules.gradients.own_parameters import own_parameters
 from taiyi_fx.findings.rules.losses.batch_axes import batch_axes
+from taiyi_fx.findings.rules.losses.evaluation_inputs import evaluation_inputs
 from taiyi_fx.findings.rules.losses.evaluations import (
     evaluation_gaps,
     overfitting,
@@ -272,6 +273,7 @@ RULES: tuple[Rule, ...] = (
     shifts,
     trivial_losses,
     worse_than_mean,
+    evaluation_inputs,
     evaluation_gaps,
     overfitting,
     sorted_batches,

@@ -224,7 +224,7 @@ _OF_FADING = (
 """And by which outputs come to be the same for all samples."""
 _OF_EVALUATION = (
     "stale_statistics dropout_in_evaluation wild_input copied_targets refitted averaged_parameters "
-    "fitted_to_each class_sampler"
+    "fitted_to_each class_sampler evaluation_inputs"
 ).split()
 _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("small_steps", {"no_update": _is_rounded_away}),

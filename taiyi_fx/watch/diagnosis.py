@@ -27,6 +27,7 @@ from taiyi_fx.outline.of_evidence import with_outline
 from taiyi_fx.records.record import Records, Series
 from taiyi_fx.step.whole_model import WholeModel
 from taiyi_fx.warning import WarnOnce
+from taiyi_fx.watch.input_looks import InputLooks
 from taiyi_fx.watch.loss_looks import LossLooks
 from taiyi_fx.watch.window import Facts
 from taiyi_fx.writers.protocol import SeriesInfo
@@ -45,6 +46,7 @@ class Diagnosis:
 
     Attributes:
         losses: Looks at losses as they are logged.
+        inputs: Looks at the model's inputs as it is called.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Diagnosis:
         self._modules, self._whole = modules, whole
         self._strict = strict
         self.losses = LossLooks(modules, strict=strict)
+        self.inputs = InputLooks(modules[""], strict=strict)
         self._not_finite: dict[int, NotFinite] = {}
         self._running: Mapping[str, Collection[int]] = {}
         self._slips: Mapping[str, Sequence[Slip]] | None = None
@@ -102,6 +105,7 @@ class Diagnosis:
             model=ModelFacts.of(self._modules, self._slips_of_sources()),
             optimizer=OptimizerFacts.of(self._modules, self._whole.optimizers),
             of_losses=self.losses.read(),
+            inputs=self.inputs.read(),
             forwards_per_step=self._whole.forwards,
             not_finite=self._not_finite,
         )

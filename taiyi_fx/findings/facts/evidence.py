@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from taiyi_fx.findings.facts.chain import InRole, passed_back
 from taiyi_fx.findings.facts.empty import empty_steps, is_of_none
 from taiyi_fx.findings.facts.flow import Flow
+from taiyi_fx.findings.facts.given_inputs import GivenInputs
 from taiyi_fx.findings.facts.loss_facts import LossFacts
 from taiyi_fx.findings.facts.loss_graph import LossGraph
 from taiyi_fx.findings.facts.model_facts import ModelFacts
@@ -56,6 +57,7 @@ class Evidence:
         optimizer: What is known of its optimizers.
         flow: What comes before each module.
         of_losses: What is known of each loss, by its name.
+        inputs: The numbers that the model itself is given, in training and evaluation.
         forwards_per_step: The number of training forwards of one step; 0 if it is not known.
         not_finite: The modules that were not finite as the first NaN or Inf was seen, by step.
     """
@@ -67,6 +69,7 @@ class Evidence:
     optimizer: OptimizerFacts = field(default_factory=OptimizerFacts)
     flow: Flow = field(default_factory=Flow)
     of_losses: Mapping[str, LossFacts] = field(default_factory=dict)
+    inputs: GivenInputs = field(default_factory=GivenInputs)
     forwards_per_step: int = 0
     not_finite: Mapping[int, NotFinite] = field(default_factory=dict)
 

@@ -66,6 +66,7 @@ class Session:
         untracked: The number of training forwards before the first ``track``.
         on_many_untracked: Called once, when these are many; None once a step was tracked.
         witness: Is told of each training forward, if it is set.
+        on_call: Is told the arguments of each forward, if it is set.
     """
 
     def __init__(self, installation: Installation, followed: Collection[str]) -> None:
@@ -81,6 +82,7 @@ class Session:
         self.forwards = self.untracked = 0
         self.on_many_untracked: Callable[[], None] | None = None
         self.witness: Witness | None = None
+        self.on_call: Callable[[tuple[Any, ...], dict[str, Any]], None] | None = None
         self._compiler: Any = None
         self._lock = threading.RLock()
         self._has_waited = False
@@ -95,6 +97,8 @@ class Session:
             return self._within_compiled(forward, args, kwargs)
         compiler = set_eval_frame(None)  # our frames are not to be compiled, but the model's are
         if compiler is None:
+            if self.on_call is not None:
+                self.on_call(args, kwargs)
             if self.witness is not None:
                 return self._witnessed(forward, args, kwargs)
             if run.due or self.installation.is_always or self.on_many_untracked is not None:
@@ -102,6 +106,8 @@ class Session:
             return forward(*args, **kwargs)  # nothing of it is read
         self._compiler = compiler
         try:
+            if self.on_call is not None:
+                self.on_call(args, kwargs)
             self.is_observing = False  # compiled code cannot be followed
             called = functools.partial(_run_compiled, compiler, forward)
             return self._witnessed(called, args, kwargs, True)

@@ -122,6 +122,16 @@ def _gap_from_the_first_on(loss: Watched, trained: Watched, first: float) -> Ite
         yield EVALUATION_GAP.at(loss, 0, text, f"near {near[0]:.3g}", **others)
 
 
+def is_far_above(loss: Watched, evidence: Evidence) -> bool:
+    """True for a loss of evaluation that is half as large again as that of training, at the end."""
+    trained, known = _of_training(loss, evidence), loss.at(np.isfinite(loss.values))
+    if trained is None or not len(known.values):
+        return False
+    last = slice(-max(1, len(known.values) // _LAST), None)
+    ends = zip(known.steps[last], known.values[last], strict=True)
+    return all(value > _FAR_RISE * _near(trained, int(step)) for step, value in ends)
+
+
 def undefined_evaluations(evidence: Evidence) -> Iterator[Finding]:
     """Losses of evaluation that are NaN or Inf."""
     for loss in evidence.losses_of_evaluation:
