@@ -321,8 +321,8 @@ def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
     It has no closure: torch 2.6 compiles a call of the object by what it finds in the class that
     the object says it has, which is the model's.
     """
-    made = self._instrumentation
-    model, session = made.model, made.compiled.session
+    compiled = self._instrumentation.compiled
+    model, session = compiled.root, compiled.session
     if not torch.compiler.is_compiling() and type(model) is not type(self)._class_of_model:
         _follow_class(self)
     if torch._C._get_tracing_state() is not None and type(model).__call__ is _CALL:

@@ -64,7 +64,7 @@ class InputLooks:
                 self._note_one(name, value, known)
 
     def _note_one(self, name: str, value: Any, known: dict[str, list[Tensor]]) -> None:
-        if type(value) is not Tensor or not value.is_floating_point() or value.numel() < _FEWEST:
+        if not _is_plain(value) or value.numel() < _FEWEST:
             return
         rows = max(1, _MOST // max(1, value[0].numel())) if value.ndim > 1 else _MOST
         variance, mean = torch.var_mean(value[:rows].float(), correction=0)
@@ -82,6 +82,13 @@ def _read(noted: dict[str, list[Tensor]]) -> Iterator[tuple[str, list[Distributi
     for name, numbers in noted.items():
         numbers[:] = [one.cpu() for one in numbers]  # each waits but once
         yield name, [Distribution(*one.tolist()) for one in numbers]
+
+
+def _is_plain(value: Any) -> bool:
+    """True for a dense tensor of floating point that holds data."""
+    if type(value) is not Tensor or not value.is_floating_point() or value.is_nested:
+        return False
+    return value.layout == torch.strided and not value.is_meta
 
 
 def _names_of(model: nn.Module) -> list[str]:

@@ -21,7 +21,9 @@ def described(series):
 
 
 def diagnosis(missing=None):
-    return Diagnosis(described, missing or {}, lambda: None, {}, WholeModel(nn.Identity()))
+    return Diagnosis(
+        described, missing or {}, lambda: None, {"": nn.Identity()}, WholeModel(nn.Identity())
+    )
 
 
 def test_the_facts_are_those_that_rules_look_at():

@@ -47,7 +47,14 @@ def test_each_mode_is_looked_at_by_itself_at_powers_of_two():
     assert (len(known.trained["x"]), len(known.evaluated["x"])) == (4, 2)
 
 
-@pytest.mark.parametrize("x", [torch.arange(32), torch.ones(4), "text", None, [torch.ones(32)]])
+@pytest.mark.parametrize(
+    "x",
+    [
+        *(torch.arange(32), torch.ones(4), "text", None, [torch.ones(32)]),
+        *(torch.eye(32).to_sparse(), torch.ones(32, device="meta")),
+        torch.nested.nested_tensor([torch.ones(32)], layout=torch.jagged),
+    ],
+)
 def test_what_is_no_tensor_of_many_numbers_is_left_out(x):
     assert looked(((x,), {})).trained == {}
 
