@@ -286,6 +286,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("unreachable_targets", {"odd_loss": _is_at_any_time}),
     ("large_epsilon", dict.fromkeys(_OF_EPSILON, _is_at_any_time)),
     ("flat_function", {"zero_gradient": _is_at_any_time}),
+    ("flat_derivative", dict.fromkeys(("no_update", "plateau"), _is_at_any_time)),
     ("unused_part", {"endless_target": _is_at_any_time}),
     ("unused_offset", {"unreached_rows": _is_at_any_time}),
     *(

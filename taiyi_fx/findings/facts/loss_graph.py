@@ -59,7 +59,7 @@ from taiyi_fx.findings.facts.targets import is_judging
 from taiyi_fx.findings.facts.unsummed import unsummed_softmaxes
 from taiyi_fx.findings.facts.views import torn_inputs, torn_views
 from taiyi_fx.findings.facts.volumes import turned_signs
-from taiyi_fx.findings.facts.ways import first_place, last_place, reached_by
+from taiyi_fx.findings.facts.ways import first_place, last_place, reached_by, takes_rows
 from taiyi_fx.findings.facts.weights import OddWeights, odd_weights, weighted_means
 
 _SOFTMAXES = ("Softmax", "LogSoftmax")
@@ -174,6 +174,7 @@ class LossGraph(NamedTuple):
         weighted_means: The shapes of weights that a mean of all elements is multiplied by.
         blank_targets: The share of the targets of a CTC loss that are its blank.
         flat: Functions without a slope on the only way from weights to it.
+        takes_rows: True if it is of some rows of what the last layer returns, by an index.
         messages: What each layer sends from row to row, by indices.
     """
 
@@ -220,6 +221,7 @@ class LossGraph(NamedTuple):
     weighted_means: tuple[tuple[int, ...], ...] = ()
     blank_targets: float = 0.0
     flat: tuple[Flat, ...] = ()
+    takes_rows: bool = False
     messages: tuple[Messages, ...] = ()
 
 
@@ -289,6 +291,7 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
         weighted_means=tuple(weighted_means(uses)),
         blank_targets=blank_targets(uses),
         flat=tuple(flat_functions(uses, parameters)),
+        takes_rows=takes_rows(uses),
         messages=tuple(messages_of(uses, parameters)),
     )
 

@@ -19,6 +19,10 @@ _CHOICES = ("NllLoss", "NllLoss2D", "NllLossNd", "BinaryCrossEntropyWithLogits")
 _SEQUENCE = 3
 """Axes of what has samples, places and features."""
 _FAR = 30
+_LAYERS = ("Addmm", "Mm", "Bmm", "Convolution")
+_TAKING = ("Index", "IndexSelect", "MaskedSelect")
+_NEAR = 5
+"""Functions between a loss and what it takes of its model's output: a mean, the loss, a softmax."""
 
 
 def reached_by(uses: Uses, parameters: Mapping[int, str]) -> frozenset[str]:
@@ -36,6 +40,22 @@ def reached_by(uses: Uses, parameters: Mapping[int, str]) -> frozenset[str]:
     leaves = (getattr(node, "variable", None) for node in all_before(start))
     names = (parameters.get(id(leaf), "") for leaf in leaves)
     return frozenset(name for name in names if name)
+
+
+def takes_rows(uses: Uses) -> bool:
+    """True for a loss of some rows alone that an index takes of what the last layer returns.
+
+    As of the nodes of a graph that are trained on.
+
+    Args:
+        uses: The functions that made the loss.
+    """
+    level = uses.nodes[:1]
+    for _ in range(_NEAR):
+        if any(name_of(node) in _TAKING for node in level):
+            return True
+        level = [x for node in level if name_of(node) not in _LAYERS for x in makers_of(node)]
+    return False
 
 
 def first_place(uses: Uses, parameters: Mapping[int, str]) -> str | None:

@@ -7,7 +7,7 @@ from torch import nn
 
 from taiyi_fx.findings import owners_of
 from taiyi_fx.findings.facts.autograd import Uses
-from taiyi_fx.findings.facts.ways import first_place, last_place, reached_by
+from taiyi_fx.findings.facts.ways import first_place, last_place, reached_by, takes_rows
 
 PARTS = nn.ModuleDict({"body": nn.Linear(6, 8), "head": nn.Linear(8, 3), "other": nn.Linear(6, 8)})
 OWNERS = owners_of(dict(PARTS.named_modules()))
@@ -62,3 +62,24 @@ def test_a_cross_entropy_reaches_what_makes_its_logits_and_no_other_term():
 def test_another_loss_reaches_all_that_it_is_made_of():
     both = PARTS["body"](X).mean() + PARTS["other"](X).square().mean()
     assert reached_by(Uses.of(both), OWNERS) == {"body", "other"}
+
+
+ROWS = torch.tensor([0, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("taken", "is_taken"),
+    [
+        (lambda x: F.cross_entropy(x[ROWS], Y[ROWS]), True),
+        (lambda x: F.cross_entropy(x[Y > 0], Y[Y > 0]), True),
+        (lambda x: F.nll_loss(x.log_softmax(-1).index_select(0, ROWS), Y[ROWS]), True),
+        (lambda x: F.mse_loss(x[ROWS], torch.ones(3, 3)), True),
+        (lambda x: F.cross_entropy(x, Y), False),
+        (lambda x: F.cross_entropy(PARTS["head"](PARTS["body"](X[:, 0])[ROWS]), Y[ROWS]), False),
+    ],
+    ids=["rows", "mask", "logarithms", "error", "all", "before the last layer"],
+)
+def test_rows_of_what_the_last_layer_returns_that_are_taken_alone(taken, is_taken):
+    torch.manual_seed(0)
+    Y[0] = 1
+    assert takes_rows(Uses.of(taken(PARTS["head"](PARTS["body"](X[:, 0]))))) == is_taken

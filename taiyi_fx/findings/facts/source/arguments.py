@@ -7,7 +7,13 @@ import re
 from collections.abc import Iterator
 from itertools import combinations
 
-from taiyi_fx.findings.facts.source.syntax import called
+from taiyi_fx.findings.facts.source.syntax import (
+    Scope,
+    called,
+    calls_in,
+    scopes_of,
+    statements_in,
+)
 
 _MADE = (
     r"(^|_)(preds?|predict(ed|ion|ions)|logits?|outputs?|out|scores?|recon|y_hat|x_hat|y_pred)(_|$)"
@@ -30,18 +36,77 @@ _ORDERS = {
     "Normal": (r"^(mean|mu|loc)$|_(mean|mu)$", r"^(std|sigma|scale)$|_(std|sigma)$"),
 }
 """The names of each function's arguments, in their order."""
+_CLASSES = {
+    "BCELoss": "binary_cross_entropy",
+    "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
+    "GaussianNLLLoss": "gaussian_nll_loss",
+    "KLDivLoss": "kl_div",
+    "CTCLoss": "ctc_loss",
+    "TripletMarginLoss": "triplet_margin_loss",
+}
+"""The functions of torch's losses that are objects."""
 
 
 def swapped_arguments(tree: ast.Module) -> Iterator[ast.expr]:
-    """The calls with two arguments, each of which has the name of the other's place alone."""
-    for call in (x for x in ast.walk(tree) if isinstance(x, ast.Call)):
-        order = _ORDERS.get(called(call))
-        names = [*map(_name_of, call.args[: len(order)])] if order else []
-        is_plain = not any(isinstance(x, ast.Starred) for x in call.args)
-        if order and is_plain and "log_target" not in {x.arg for x in call.keywords}:
-            places = combinations(range(len(names)), 2)
-            if any(_is_swapped(names, order, i, j) for i, j in places):
-                yield call
+    """The calls with two arguments, each of which has the name of the other's place alone.
+
+    A name that says nothing stands for that of what it was made of, as in ``p = net(positive)``.
+    """
+    objects = _objects_in(tree)
+    for scope in scopes_of(tree):
+        sources = _sources_in(scope)
+        for call in calls_in(scope):
+            order = _ORDERS.get(objects.get(ast.unparse(call.func), called(call)), ())
+            is_plain = not any(isinstance(x, ast.Starred) for x in call.args)
+            if order and is_plain and "log_target" not in {x.arg for x in call.keywords}:
+                names = [*map(_name_of, call.args[: len(order)])]
+                names = [x if _tells(x, order) else sources.get(x, "") for x in names]
+                places = combinations(range(len(names)), 2)
+                if any(_is_swapped(names, order, i, j) for i, j in places):
+                    yield call
+
+
+def _tells(name: str, order: tuple[str, ...]) -> bool:
+    return any(re.search(one, name) for one in order)
+
+
+def _objects_in(tree: ast.Module) -> dict[str, str]:
+    """The functions of torch that objects stand for which the file makes, by what they are called.
+
+    Not of those with settings of their own, as a ``log_target``.
+    """
+    found: dict[str, str] = {}
+    for node in (x for x in ast.walk(tree) if isinstance(x, ast.Assign)):
+        value = node.value
+        if isinstance(value, ast.Call) and called(value) in _CLASSES:
+            is_plain = "log_target" not in {x.arg for x in value.keywords}
+            for target in node.targets if is_plain else ():
+                found[ast.unparse(target)] = _CLASSES[called(value)]
+    return found
+
+
+def _sources_in(scope: Scope) -> dict[str, str]:
+    """The names of what is made by one call of another name, as ``a`` of ``net(anchor)``.
+
+    Empty of a name that is made of several.
+    """
+    found: dict[str, str] = {}
+    for node in (x for x in statements_in(scope) if isinstance(x, ast.Assign)):
+        for target in node.targets:
+            for one, value in _pairs(target, node.value):
+                name = ast.unparse(one).lower()
+                given = value.args if isinstance(value, ast.Call) else []
+                of = _name_of(given[0]) if len(given) == 1 else ""
+                found[name] = of if found.get(name, of) == of else ""
+    return found
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """The targets of a statement, each with what it is set to."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        yield from zip(target.elts, value.elts, strict=False)
+    else:
+        yield target, value
 
 
 def _is_swapped(names: list[str], order: tuple[str, ...], i: int, j: int) -> bool:

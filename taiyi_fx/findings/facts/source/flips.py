@@ -43,9 +43,11 @@ def parted_flips(tree: ast.Module) -> Iterator[ast.expr]:
         flipped = {x for _, call in flips for x in _all_names(call)}
         if not places or not flips or flipped & places:
             continue
+        first = min(node.lineno for node, _ in flips)
         turned = {
             name
             for node in sets
+            if node.lineno >= first
             for target in ([node.target] if isinstance(node, ast.AugAssign) else node.targets)
             for name in _all_names(target) & places
             if not _is_copy(node.value)

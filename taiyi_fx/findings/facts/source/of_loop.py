@@ -46,12 +46,14 @@ from taiyi_fx.findings.facts.source.residuals import residuals_without_graph
 from taiyi_fx.findings.facts.source.running import Running
 from taiyi_fx.findings.facts.source.scaling import scaled_clips, scalers_never_updated
 from taiyi_fx.findings.facts.source.schedules import misplaced_schedules
+from taiyi_fx.findings.facts.source.second_derivatives import second_derivatives
 from taiyi_fx.findings.facts.source.shared_weights import doubly_trained
 from taiyi_fx.findings.facts.source.slip import Slip, shortened
+from taiyi_fx.findings.facts.source.teachers import teachers_in_training_mode
 from taiyi_fx.findings.facts.source.terms import constant_terms, lost_terms
 from taiyi_fx.findings.facts.source.text_ends import ends_as_padding
 from taiyi_fx.findings.facts.source.torn_views import torn_views
-from taiyi_fx.findings.facts.source.unused import unused_offsets, unused_parts
+from taiyi_fx.findings.facts.source.unused import unused_offsets, unused_parts, unused_splits
 from taiyi_fx.findings.facts.source.view_pairs import mispaired_views
 
 
@@ -113,6 +115,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "dropped_result": (_results_thrown_away, "data grad"),
     "constant_penalty": (terms_without_gradient, "autograd"),
     "constant_derivative": (residuals_without_graph, "autograd"),
+    "flat_derivative": (second_derivatives, "autograd"),
     "constant_term": (constant_terms, "item detach numpy"),
     "lost_term": (lost_terms, "backward"),
     "early_clearing": (cleared_too_early, "zero_grad"),
@@ -127,6 +130,8 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "lagging_target": (lagging_targets, "deepcopy"),
     "doubly_trained": (doubly_trained, "parameters"),
     "unused_part": (unused_parts, "backward"),
+    "unused_split": (unused_splits, "train"),
+    "noisy_teacher": (teachers_in_training_mode, "teacher"),
     "unused_offset": (unused_offsets, "offset"),
     "endless_target": (endless_targets, "gamma discount"),
     "uncumulated_noise": (uncumulated_noise, "cumprod"),

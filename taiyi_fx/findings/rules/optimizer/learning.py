@@ -16,6 +16,7 @@ from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.rules.optimizer.rates import in_group
 from taiyi_fx.findings.rules.optimizer.rounding import rounded_away
+from taiyi_fx.findings.rules.optimizer.vanished import share_left
 
 _NOTHING = 1e-7
 """A gradient beside its weight, of what lies in a branch that is nothing yet: Adam's eps is larger
@@ -76,6 +77,11 @@ ENDED_BY_ITSELF = Kind(
     "note",
     "L-BFGS ends where it has converged, by tolerance_grad and tolerance_change, or where its line "
     "search finds no step, as the last digits of float32 may have it",
+)
+CONVERGED = Kind(
+    "no_update",
+    "note",
+    "None where the loss is low: all is learnt. Else look for a part of it that no weight reaches",
 )
 NO_UPDATE_OF_ALL = Kind(
     "no_update",
@@ -150,9 +156,15 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
     if ended and len(ended) == len([s for s in every if s.module in gradients]):
         site = min(ended, key=lambda s: _since_still(s))
         i = _since_still(site)
-        text = f"from step {site.steps[i]} on no parameter changes, though all have gradients"
+        left = share_left(evidence)
+        why = (
+            "though all have gradients"
+            if left is None
+            else f"as gradients have come down to {left:.0e} of what they were"
+        )
+        text = f"from step {site.steps[i]} on no parameter changes, {why}"
         ends = any(group.rule == "lbfgs" for group in evidence.optimizer.group_settings)
-        kind = ENDED_BY_ITSELF if ends else NO_UPDATE_OF_ALL
+        kind = CONVERGED if left is not None else ENDED_BY_ITSELF if ends else NO_UPDATE_OF_ALL
         yield kind.at(site, i, text, expected, module="")
         return
     yield from _dropped([s for s in known if s not in still], evidence)

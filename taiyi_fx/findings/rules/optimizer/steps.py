@@ -13,6 +13,7 @@ from taiyi_fx.findings.facts.watched import Values, Watched
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.rules.optimizer.rates import in_group
+from taiyi_fx.findings.rules.optimizer.vanished import share_left
 
 _STEPS = 8
 _LARGE = 0.2
@@ -262,7 +263,7 @@ def step_sizes(evidence: Evidence) -> Iterator[Finding]:
         yield _large(large, known, evidence)
     # A window of later steps may be the end of a schedule, which falls to nothing on purpose.
     elif evidence.is_from_the_start and len(series) >= _FEW and _are_small(series, evidence):
-        yield _small(series, evidence)
+        yield from () if share_left(evidence) is not None else [_small(series, evidence)]
 
 
 def _is_nothing_yet(s: Watched, evidence: Evidence) -> bool:

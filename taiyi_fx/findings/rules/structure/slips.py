@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from taiyi_fx.findings.facts.evidence import Evidence
@@ -11,15 +11,55 @@ from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
 
+def _of_any(evidence: Evidence) -> bool:
+    """True: the code says it all."""
+    return True
+
+
+def _averages(evidence: Evidence) -> bool:
+    """True for a model with a BatchNorm, whose averages are no parameters."""
+    return any(one.momentum > 0 for one in evidence.model.settings.values())
+
+
+def _acts_otherwise_in_evaluation(evidence: Evidence) -> bool:
+    return _averages(evidence) or any(one.drops > 0 for one in evidence.model.settings.values())
+
+
+def _has_the_batch_first(evidence: Evidence) -> bool:
+    """True if all layers that may take another axis take the first one for that of the batch."""
+    axes = evidence.model.batch_axes
+    return bool(axes) and not any(axes.values())
+
+
+_LINEAR = frozenset("ReLU ReLU6 LeakyReLU PReLU RReLU Hardtanh Threshold".split())
+_PLAIN = frozenset("Linear Sequential ModuleList Identity Flatten Dropout".split())
+_OF_TORCH = "torch.nn.modules."
+_FUNCTIONS = frozenset(
+    "relu relu_ leaky_relu relu6 hardtanh linear cat stack add sub view reshape flatten squeeze "
+    "unsqueeze getitem split chunk t".split()
+)
+
+
+def _is_of_straight_lines(evidence: Evidence) -> bool:
+    """True for a model of linear layers and of activations without a curve, as far as is known."""
+    known = {name: own.kind for name, own in evidence.model.attributes.items()}
+    of_torch = {kind.rpartition(".")[2] for kind in known.values() if kind.startswith(_OF_TORCH)}
+    between = {x for name in known for x in evidence.flow.before_module(name)}
+    bends = of_torch & _LINEAR or between & {"relu", "relu_", "leaky_relu"}
+    return bool(bends) and of_torch <= _LINEAR | _PLAIN and between <= _FUNCTIONS
+
+
 @dataclass(frozen=True)
 class SlipKind(Kind):
     """A kind of slips.
 
     Attributes:
         seen: What the code does, behind its text.
+        is_one: Asked of a model whether it is a slip there.
     """
 
     seen: str
+    is_one: Callable[[Evidence], bool] = _of_any
 
 
 _KINDS = (
@@ -37,6 +77,15 @@ _KINDS = (
         "it out",
         "keeps no graph, and the loss compares the derivative with the output that it is of: no "
         "weight feels what the derivative should be",
+    ),
+    SlipKind(
+        "flat_derivative",
+        "alert",
+        "Take tanh, sin, softplus or another smooth activation: the second derivative of ReLUs "
+        "and linear layers is exactly 0, so that no weight feels what it should be",
+        "differentiates twice, and the model is made of straight lines alone: its second "
+        "derivative is 0 everywhere",
+        _is_of_straight_lines,
     ),
     SlipKind(
         "constant_term",
@@ -195,6 +244,7 @@ _KINDS = (
         "Call model.eval() before an evaluation, and model.train() behind it",
         "is of an evaluation, and nothing in this file puts the model into evaluation mode: "
         "dropout or BatchNorm in it acts as in training",
+        _acts_otherwise_in_evaluation,
     ),
     SlipKind(
         "averaged_parameters",
@@ -202,6 +252,7 @@ _KINDS = (
         "Copy the buffers, too: for a, b in zip(average.buffers(), model.buffers()): a.copy_(b)",
         "moves an average of the model, and leaves its buffers as they were: BatchNorm's running "
         "statistics in it are those of the beginning, by which it is evaluated",
+        _averages,
     ),
     SlipKind(
         "unused_offset",
@@ -216,6 +267,20 @@ _KINDS = (
         "Multiply by 1 - done where an episode ends, leave out what a mask hides, weigh by the "
         "weights; or name it _ if it is not needed",
         "is a part of the batch that says what counts of it, and that nothing reads",
+    ),
+    SlipKind(
+        "unused_split",
+        "warning",
+        "Take the loss of these alone, as loss(out[train_mask], y[train_mask]): else the model is "
+        "trained on what it is evaluated by",
+        "says which samples are to be trained on, and nothing reads it, as that of evaluation is",
+    ),
+    SlipKind(
+        "noisy_teacher",
+        "warning",
+        "Call teacher.eval() before its student is trained: in training mode it drops out, and the "
+        "averages of its norms go on to move",
+        "asks a teacher that nothing puts into evaluation mode",
     ),
     SlipKind(
         "endless_target",
@@ -340,6 +405,7 @@ _KINDS = (
         "1), as the batch is the first axis of what the model's layers take",
         "takes as many places as there are samples, and gives one to each sample: the batch is "
         "the first axis here",
+        _has_the_batch_first,
     ),
     SlipKind(
         "torn_view",
@@ -357,24 +423,11 @@ def slips(evidence: Evidence) -> Iterator[Finding]:
     every = [(name, slip) for name, known in evidence.model.slips.items() for slip in known]
     for kind in _KINDS:
         known = [(module, slip) for module, slip in every if slip.kind == kind.name]
-        if known and evidence.series and _holds(kind, evidence):
+        if known and evidence.series and kind.is_one(evidence):
             module, slip = known[0]
             text = f"{slip.place}: `{slip.code}` {kind.seen}{_more([s for _, s in known[1:]])}"
             series = next((s for s in evidence.series if s.module == module), evidence.series[0])
             yield kind.at(series, 0, text, module=module)
-
-
-def _holds(kind: SlipKind, evidence: Evidence) -> bool:
-    """False for places along the first axis, unless all layers take that for the batch.
-
-    And for averages without their buffers, unless the model has a BatchNorm; and for evaluations in
-    training mode, unless it has that or a dropout.
-    """
-    axes, settings = evidence.model.batch_axes, evidence.model.settings.values()
-    if kind.name in ("averaged_parameters", "missing_eval"):
-        drops = kind.name == "missing_eval" and any(one.drops > 0 for one in settings)
-        return drops or any(one.momentum > 0 for one in settings)
-    return kind.name != "batch_as_places" or (bool(axes) and not any(axes.values()))
 
 
 def _more(others: Sequence[Slip]) -> str:

@@ -67,7 +67,12 @@ def repeated_inputs(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _is_by_heart(evidence: Evidence) -> bool:
-    """True if every loss of evaluation is many times as large as all losses of training."""
+    """True if every loss of evaluation is many times as large as all losses of training.
+
+    Not where a loss is of some rows alone, as of nodes of a graph, which is given whole each time.
+    """
+    if any(graph.takes_rows for _, graph in evidence.graphs):
+        return False
     trained, evaluated = (
         [float(s.values[-1]) for s in losses]
         for losses in (evidence.losses, evidence.losses_of_evaluation)

@@ -49,3 +49,29 @@ def test_arguments_with_each_others_names_are_found(code):
 )
 def test_arguments_in_their_order_and_such_without_a_name_are_none(code):
     assert found_in(code, swapped_arguments) == []
+
+
+@pytest.mark.parametrize(
+    ("made", "call", "count"),
+    [
+        ("criterion = nn.TripletMarginLoss(0.3)", "criterion(anchor, negative, positive)", 1),
+        ("criterion = nn.TripletMarginLoss(0.3)", "criterion(anchor, positive, negative)", 0),
+        ("self.loss = nn.BCELoss()", "self.loss(labels, pred)", 1),
+        ("loss = nn.KLDivLoss(log_target=True)", "loss(teacher_prob, log_p)", 0),
+        ("criterion = nn.MSELoss()", "criterion(labels, pred)", 0),
+    ],
+)
+def test_losses_that_are_objects_have_the_order_of_their_functions(made, call, count):
+    assert len(found_in(f"{made}\n{call}", swapped_arguments)) == count
+
+
+@pytest.mark.parametrize(("order", "count"), [("a, q, p", 1), ("a, p, q", 0)])
+@pytest.mark.parametrize("again", ["pass", "q = q[:9]"])
+def test_a_name_that_says_nothing_has_that_of_what_it_was_made_of(order, count, again):
+    code = f"""
+def loss(net, anchor, positive, negative):
+    a, p, q = net(anchor), net(positive), net(negative)
+    {again}
+    return F.triplet_margin_loss({order})
+"""
+    assert len(found_in(code, swapped_arguments)) == count * (again == "pass")

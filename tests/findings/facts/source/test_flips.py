@@ -19,6 +19,11 @@ from tests.findings.facts.source.reading import found_in
         ("def f(image, mask):\n    image, mask = image.flip(-1), mask.flip(-1)", False),
         ("def f(images):\n    return images.flip(-1)", False),
         (
+            "def f(i):\n    image, mask = samples[i]\n    if random() < 0.5:\n"
+            "        image = image.flip(-1)\n    return image, mask",
+            True,
+        ),
+        (
             "def f(images, masks):\n    out = m(images.flip(-1)).flip(-1)\n    return out, masks",
             False,
         ),

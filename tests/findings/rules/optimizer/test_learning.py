@@ -276,3 +276,13 @@ class Pair(nn.Module):
         with torch.set_grad_enabled(self.is_reached):
             wanted = self.teacher(x)
         return (self.student(x) - wanted).square().mean()
+
+
+def test_where_gradients_have_come_to_nothing_the_end_is_a_note():
+    moves = np.minimum(MOVES, MOVES[12])
+    numbers = {(name, "WeightNorm"): moves for name in NAMES}
+    falls = np.geomspace(1.0, 1e-8, len(MOVES))
+    numbers |= {(name, "WeightGradNorm"): falls for name in NAMES}
+    (found,) = no_update(evidence(numbers))
+    assert found.severity == "note"
+    assert "as gradients have come down to" in found.text

@@ -92,6 +92,51 @@ def test_a_penalty_of_a_derivative_without_a_graph_is_an_alert(keeps, count, tmp
     assert all("loop.py:5: `torch.autograd.grad(" in one.text for one in found)
 
 
+class Bends(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.first, self.last, self.function = nn.Linear(1, 8), nn.Linear(8, 1), function
+
+    def forward(self, x):
+        return self.last(self.function(self.first(x)))
+
+
+RESIDUALS = """
+def train(model, watched, optimizer):
+    for step in range(10):
+        x = torch.rand(16, 1).requires_grad_()
+        u = watched(x)
+        u_x = torch.autograd.grad(u.sum(), x, create_graph=True)[0]
+        u_xx = torch.autograd.grad(u_x.sum(), x, create_graph=True)[0]
+        (u_xx + u).square().mean().backward()
+        watched.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "count"),
+    [
+        (nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 1)), 1),
+        (nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1)), 0),
+        (nn.Sequential(nn.Linear(1, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 1)), 0),
+        (Bends(F.relu), 1),
+        (Bends(torch.sin), 0),
+    ],
+    ids=["relu", "tanh", "norm", "function", "curve"],
+)
+def test_second_derivatives_are_told_of_models_that_have_none(model, count, tmp_path):
+    path, names = tmp_path / "loop.py", {"torch": torch}
+    path.write_text(RESIDUALS)
+    exec(compile(RESIDUALS, str(path), "exec"), names)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    watched = taiyi_fx.instrument(model, optimizer=optimizer)
+    names["train"](model, watched, optimizer)
+    found = [one for one in watched.monitor.findings if one.kind == "flat_derivative"]
+    assert [one.severity for one in found] == ["alert"] * count
+
+
 @pytest.mark.parametrize(
     ("kind", "settings", "is_told"),
     [

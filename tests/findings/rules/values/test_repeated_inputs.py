@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.findings import LossGraph
 from taiyi_fx.findings.rules.values.repeated_inputs import repeated_inputs
 from tests.findings.given import evidence, knowing
 
@@ -55,6 +56,14 @@ def test_one_batch_from_the_start_is_a_note_as_a_small_data_set_is_one():
     assert "at all 40 steps that were read, from the first on" in found.text
     assert found_for(np.ones(7)) == found_for(np.zeros(40)) == []
     assert found_for(1.1 * np.ones(40), range(100, 140)) == []
+
+
+@pytest.mark.parametrize(("takes_rows", "severity"), [(False, "warning"), (True, "note")])
+def test_a_graph_is_given_whole_at_each_step_where_the_loss_is_of_some_nodes(takes_rows, severity):
+    numbers = {("0", "InputRMS"): 1.1 * np.ones(40), ("", "loss"): 0.01, ("", "val_loss"): 3.0}
+    graphs = {"loss": LossGraph(takes_rows=takes_rows)}
+    (found,) = repeated_inputs(knowing(evidence(numbers), loss_graphs=graphs))
+    assert found.severity == severity
 
 
 @pytest.mark.parametrize(

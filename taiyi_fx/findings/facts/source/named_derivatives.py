@@ -1,0 +1,100 @@
+"""Derivatives that code computes by ``torch.autograd.grad``, or a function of it, and names."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, Function, Scope, statements_in
+
+HOMES = frozenset("torch F torch.nn.functional torch.linalg".split())
+"""Where functions of torch are called."""
+
+
+class Derivative(NamedTuple):
+    """A derivative by a name.
+
+    Attributes:
+        call: The call that computes it.
+        of: The name of what is differentiated.
+        by: The name of what it is differentiated by.
+    """
+
+    call: ast.Call
+    of: str
+    by: str
+
+
+def functions_of(tree: ast.Module) -> Mapping[str, Function]:
+    """The functions of a file, by their names."""
+    return {x.name: x for x in ast.walk(tree) if isinstance(x, FUNCTIONS)}
+
+
+def values_in(scope: Scope) -> dict[str, list[ast.expr]]:
+    """All values that a scope gives to each name."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in (x for x in statements_in(scope) if isinstance(x, ast.Assign)):
+        for target in node.targets:
+            for name, value in _pairs(target, node.value):
+                found.setdefault(name, []).append(value)
+    return found
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, ast.Tuple):
+        values = value.elts if isinstance(value, ast.Tuple) else [value] * len(target.elts)
+        for one, its in zip(target.elts, values, strict=False):
+            yield from _pairs(one, its)
+
+
+def derived(values: Sequence[ast.expr], helpers: Mapping[str, Function]) -> Derivative | None:
+    """The derivative that a name stands for wherever it is set; None of others."""
+    value = values[0]
+    while isinstance(value, ast.Subscript):
+        value = value.value
+    if len(values) > 1 or not isinstance(value, ast.Call):
+        return None
+    if _is_derivative(value):
+        of, by = value.args[:2]
+        return Derivative(value, name_in(of), name_in(by))
+    helper = helpers.get(ast.unparse(value.func))
+    returned = None if helper is None else _returned(helper)
+    if helper is None or returned is None:
+        return None
+    names = [argument.arg for argument in helper.args.args]
+    given = dict(zip(names, value.args, strict=False))
+    of, by = (given.get(name_in(x)) for x in returned.args[:2])
+    return None if of is None or by is None else Derivative(returned, name_in(of), name_in(by))
+
+
+def _returned(helper: Function) -> ast.Call | None:
+    """The derivative that a function of one line returns."""
+    (last,) = helper.body[-1:]
+    value = last.value if isinstance(last, ast.Return) else None
+    while isinstance(value, ast.Subscript):
+        value = value.value
+    is_it = isinstance(value, ast.Call) and _is_derivative(value)
+    return value if is_it and isinstance(value, ast.Call) else None
+
+
+def _is_derivative(call: ast.Call) -> bool:
+    is_grad = ast.unparse(call.func).endswith("autograd.grad")
+    return is_grad and len(call.args) > 1
+
+
+def name_in(value: ast.expr) -> str:
+    """The variable that something is the sum or the first entry of; empty of others."""
+    while not isinstance(value, ast.Name):
+        if isinstance(value, ast.Call):
+            of = value.func.value if isinstance(value.func, ast.Attribute) else None
+            is_home = of is None or ast.unparse(of) in HOMES
+            found = next(iter(value.args), None) if is_home else of
+        else:
+            found = value.value if isinstance(value, (ast.Subscript, ast.Attribute)) else None
+        if not isinstance(found, ast.expr):
+            return ""
+        value = found
+    return value.id

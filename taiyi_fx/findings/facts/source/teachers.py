@@ -1,0 +1,94 @@
+"""Teachers that are trained, or loaded, and asked in training mode all the same."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from taiyi_fx.findings.facts.source.syntax import (
+    Scope,
+    called,
+    calls_in,
+    has_backward,
+    inner,
+    loops_in,
+    scopes_of,
+    whose,
+)
+
+_TEACHER = re.compile(r"((\w+\.)*_?(\w+_)?teacher(_\w+)?)", re.IGNORECASE)
+_ACTS_OTHERWISE = re.compile(r"[Dd]ropout|BatchNorm|batch_norm|resnet|vgg|densenet|mobilenet")
+_WITHOUT_GRADIENT = re.compile(r"no_grad|inference_mode")
+_OPTIMIZERS = re.compile(r"(Adam\w*|SGD|RMSprop|Adagrad|Adadelta|NAdam|RAdam|Lion|LBFGS)$")
+_OF_ITSELF = frozenset("parameters isinstance id len print type hasattr getattr next".split())
+
+
+def teachers_in_training_mode(tree: ast.Module) -> Iterator[ast.expr]:
+    """The first call of a teacher, by its name, that nothing puts into evaluation mode.
+
+    Of one that an optimizer of the file trained, or that was loaded; not of an average of its
+    student, nor of one that is handed to functions, which may do it.
+    """
+    calls = [x for x in ast.walk(tree) if isinstance(x, ast.Call)]
+    for call, scope in _asked_in_training(tree):
+        name = ast.unparse(call.func)
+        own = [x for x in calls if whose(x) == name]
+        if not _is_put_into_evaluation(call, scope, own, tree) and not _is_handed_on(name, calls):
+            optimizers = (x for x in calls if _OPTIMIZERS.search(called(x)))
+            is_trained = any(f"{name}.parameters()" in ast.unparse(x) for x in optimizers)
+            if is_trained or any(map(_is_loaded_from_a_file, own)):
+                yield call
+                return
+
+
+def _asked_in_training(tree: ast.Module) -> Iterator[tuple[ast.Call, Scope]]:
+    """The calls of teachers in blocks without gradients of loops that train others."""
+    if not _ACTS_OTHERWISE.search(ast.unparse(tree)):
+        return
+    for scope in scopes_of(tree):
+        for loop in filter(has_backward, loops_in(scope)):
+            for block in (x for x in inner(loop) if isinstance(x, ast.With)):
+                if _WITHOUT_GRADIENT.search(ast.unparse(block.items[0])):
+                    own = (x for x in calls_in(block) if x.args and _is_teacher(x.func))
+                    yield from ((call, scope) for call in own)
+
+
+def _is_put_into_evaluation(
+    call: ast.Call, scope: Scope, own: list[ast.Call], tree: ast.Module
+) -> bool:
+    """True for a teacher that is switched before it is called, or elsewhere, or as it is made."""
+    here = {id(x) for x in calls_in(scope)}
+    switches = (
+        x for x in own if called(x) == "eval" or (called(x) == "train" and (x.args or x.keywords))
+    )
+    is_before = any(id(x) not in here or x.lineno < call.lineno for x in switches)
+    values = _values_of(ast.unparse(call.func), tree)
+    return is_before or any(".eval()" in ast.unparse(value) for value in values)
+
+
+def _is_loaded_from_a_file(call: ast.Call) -> bool:
+    """False for one that is given what another model holds, as a copy of the student is."""
+    return called(call) == "load_state_dict" and ".state_dict()" not in ast.unparse(call)
+
+
+def _is_teacher(node: ast.expr) -> bool:
+    is_name = isinstance(node, (ast.Name, ast.Attribute))
+    return is_name and bool(_TEACHER.fullmatch(ast.unparse(node)))
+
+
+def _values_of(name: str, tree: ast.Module) -> Iterator[ast.expr]:
+    for node in (x for x in ast.walk(tree) if isinstance(x, ast.Assign)):
+        if name in map(ast.unparse, node.targets):
+            yield node.value
+
+
+def _is_handed_on(name: str, calls: list[ast.Call]) -> bool:
+    """True for what other code is given, or whose parameters are walked beside another's."""
+    for call in calls:
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        is_pair = called(call) == "zip" and any(name in ast.unparse(x) for x in given)
+        is_given = called(call) not in _OF_ITSELF and name in map(ast.unparse, given)
+        if is_pair or is_given:
+            return True
+    return False
