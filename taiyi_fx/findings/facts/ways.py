@@ -50,11 +50,13 @@ def takes_rows(uses: Uses) -> bool:
     Args:
         uses: The functions that made the loss.
     """
-    level = uses.nodes[:1]
+    way = uses.nodes[:1]
     for _ in range(_NEAR):
-        if any(name_of(node) in _TAKING for node in level):
+        if len(way) != 1 or name_of(way[0]) in _LAYERS:
+            return False
+        if name_of(way[0]) in _TAKING:
             return True
-        level = [x for node in level if name_of(node) not in _LAYERS for x in makers_of(node)]
+        way = makers_of(way[0])
     return False
 
 
