@@ -20,7 +20,7 @@ _SEQUENCE = 3
 """Axes of what has samples, places and features."""
 _FAR = 30
 _LAYERS = ("Addmm", "Mm", "Bmm", "Convolution")
-_TAKING = ("Index", "IndexSelect", "MaskedSelect")
+_TAKING = ("Index", "IndexSelect")
 _NEAR = 5
 """Functions between a loss and what it takes of its model's output: a mean, the loss, a softmax."""
 
@@ -55,7 +55,8 @@ def takes_rows(uses: Uses) -> bool:
         if len(way) != 1 or name_of(way[0]) in _LAYERS:
             return False
         if name_of(way[0]) in _TAKING:
-            return True
+            given = tuple(map(int, way[0]._saved_self_sym_sizes))
+            return given[1:] == shape_of(way[0])[1:] and len(given) == len(shape_of(way[0]))
         way = makers_of(way[0])
     return False
 
