@@ -39,6 +39,8 @@ _TAIL, _ALONE = 0.01, 0.7
 """The share of a loss's numbers that are as high, and of these the share that the next number is
 back from: such batches come again and again, as hard samples in small batches do.
 """
+_RUNS, _APART = 4, 5
+"""Jumps that are no multiple of so many numbers apart by chance."""
 _THE_LOSS = re.compile(r"((train|training|total)[ _/.-]*)?loss([ _/.-]*(train|training|total))?")
 _PLAYERS = re.compile(
     r"discriminator|critic|judge|generator|policy|actor|value|adversar|(?<![a-z])[dg](?![a-z])"
@@ -63,6 +65,10 @@ SPIKE = Kind(
     "note",
     "Look at the batch of this step and at the modules that moved first; if it comes again, clip "
     "gradients or lower the learning rate",
+)
+_AT_TIMES = (
+    "Look at what happens every {} steps: a target network that is copied, an epoch that begins, "
+    "an evaluation that leaves something changed"
 )
 
 
@@ -105,11 +111,15 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
             continue
         i = int(np.argmax(np.where(is_spike, scores, -np.inf)))
         step, times = int(loss.steps[i]), int(is_spike.sum())
+        jumps = loss.values - medians
         text = (
             f"step {step}: {loss.quantity!r} jumps to {loss.values[i]:.3g}, {scores[i]:.3g} robust "
             f"deviations above {medians[i]:.3g}{moved_first(evidence, step)}"
         )
         text += f"; {times} steps in all are spikes" if times > 1 else ""
+        highest = is_spike & (jumps > jumps[i] / 2)
+        every = _period_of(loss, highest) or _period_of(loss, is_spike)
+        text += f", mostly from each {every}th step on" if every else ""
         after = loss.values[i : i + _LASTS]
         # The last batch of an epoch may be a single sample, which may cost more than any guess.
         is_latest = i + 1 == len(loss.values)
@@ -131,7 +141,19 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         is_wild = is_wild and is_seen and medians[i] > 0
         is_wild = is_wild and not (may_rise(loss, evidence) or is_unsteady(loss, evidence))
         severity = "warning" if is_wild else "note"
-        yield SPIKE.at(loss, i, text, f"near {medians[i]:.3g}", module="", severity=severity)
+        others = {"advice": _AT_TIMES.format(every)} if every else {}
+        expected = f"near {medians[i]:.3g}"
+        yield SPIKE.at(loss, i, text, expected, module="", severity=severity, **others)
+
+
+def _period_of(loss: Watched, is_spike: NDArray[np.bool_]) -> int:
+    """The steps after which jumps begin, or multiples of these; 0 if they come at any time."""
+    at = np.flatnonzero(is_spike)
+    begins = at[np.diff(at, prepend=-_APART - 1) > _APART]
+    apart = int(np.gcd.reduce(np.diff(begins))) if len(begins) >= _RUNS else 0
+    if apart < _APART:
+        return 0
+    return int(np.gcd.reduce(np.diff(loss.steps[begins])))
 
 
 def may_rise(loss: Watched, evidence: Evidence) -> bool:

@@ -51,6 +51,17 @@ def test_a_spike_is_told_with_its_step_and_size(is_high, height, severity):
     assert f"jumps to {height:.3g}" in found.text
 
 
+@pytest.mark.parametrize(("apart", "is_told"), [(20, True), (0, False)])
+def test_spikes_at_equal_distances_say_how_far_apart_they_are(apart, is_told):
+    rng, values = np.random.default_rng(1), np.abs(NOISE[np.arange(400) % 100]) / 10 + 0.1
+    at = np.arange(40, 400, apart) if apart else rng.choice(np.arange(40, 400), 18, replace=False)
+    for i in at:
+        values[i : i + 3] += 0.5
+    (found,) = spikes(of(values))
+    assert ("mostly from each 20th step on" in found.text) == is_told
+    assert ("every 20 steps" in found.advice) == is_told
+
+
 def test_what_moved_before_a_spike_is_named():
     size = np.exp(np.random.default_rng(1).normal(0, 0.1, 100))
     numbers = {("", "loss"): np.where(np.arange(100) >= 70, 6.0, FALLS)}
