@@ -85,9 +85,9 @@ def torn_inputs(uses: Uses) -> Iterator[tuple[Any, Shape, Shape]]:
     for node in uses.nodes:
         name = _TAKEN.get(name_of(node), "")
         view = _taken_by(node, name) if name else None
-        if view is None or view._base is None or not view.is_contiguous():
-            continue
-        base = view._base
+        base = None if view is None else view._base
+        if view is None or base is None or not (view.is_contiguous() and base.is_contiguous()):
+            continue  # of a base in another order of its memory, it may be a transpose
         given, made = tuple(map(int, base.shape)), tuple(map(int, view.shape))
         if base.numel() != view.numel() and name == "input":  # of some samples of a data set
             given = (made[0], *given[1:])
