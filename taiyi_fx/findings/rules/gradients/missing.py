@@ -19,9 +19,10 @@ MISSING_GRADIENT = Kind(
 DETACHED = Kind(
     "detached",
     "warning",
-    "Look between it and the loss for detach, .data, .item, torch.no_grad, a tensor that is made "
-    "anew, for what has no gradient (an index of argmax, topk or max, rounding, a comparison), and "
-    "for a result that nothing uses; to freeze it on purpose call requires_grad_(False)",
+    "Look between it and the loss for a result that nothing uses, or that another takes the place "
+    "of, for detach, .data, .item, torch.no_grad, a tensor that is made anew, and for what has no "
+    "gradient (an index of argmax, topk or max, rounding, a comparison); to freeze it on purpose "
+    "call requires_grad_(False)",
 )
 NEVER_CALLED = Kind(
     "never_called",
@@ -119,12 +120,20 @@ def _detached(cut: list[Watched], evidence: Evidence) -> Iterator[Finding]:
     elif before:
         site, others = before[-1], before[:-1]
         text = f"no gradient reaches {site.module!r}, though each forward calls it"
-        text += f", nor {names_of(others)} before it" if others else ""
+        text += _nor(others, site, evidence)
         cuts = evidence.flow.cuts_behind(site.module, evidence.weights)
         text += _cut_by(cuts)
         advice = _OF_CUTS if cuts else DETACHED.advice
         others = {"advice": advice, "functions": tuple(cuts)}
         yield DETACHED.at(site, 0, text, "a gradient, as those behind it have", **others)
+
+
+def _nor(others: Sequence[Watched], site: Watched, evidence: Evidence) -> str:
+    """The ending of a sentence on others like it, which mostly lie before it, or else beside it."""
+    if not others:
+        return ""
+    is_behind = any(evidence.is_behind(site.module, one.module) for one in others)
+    return f", nor {names_of(others)}" + " before it" * is_behind
 
 
 def _cut_by(cuts: Sequence[str]) -> str:
@@ -165,7 +174,7 @@ def _without_loss(at_end: list[Watched], evidence: Evidence) -> Iterator[Finding
             f"no gradient reaches {site.module!r}, though each forward calls it, and the optimizer "
             "has its weight"
         )
-        text += f", nor {names_of(others)} before it" if others else ""
+        text += _nor(others, site, evidence)
         yield DETACHED_AT_END.at(site, 0, text, "a gradient, as others have")
 
 
@@ -186,7 +195,7 @@ def _cut_off_later(evidence: Evidence) -> Iterator[Finding]:
     if ended and len(ended) < len(gradients):
         site, others = ended[-1], ended[:-1]
         text = f"no gradient reaches {site.module!r} after step {site.steps[-1]}"
-        text += f", nor {names_of(others)} before it" if others else ""
+        text += _nor(others, site, evidence)
         yield DETACHED.at(site, -1, text, "a gradient, as in the beginning")
 
 

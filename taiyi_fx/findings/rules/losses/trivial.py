@@ -23,9 +23,9 @@ _UNTRAINED = 0.5
 _FOOLED = 0.03
 """Of what a guess costs: the judge takes nearly all for what it is asked for."""
 _JUDGED = (
-    "Look at the labels: where the loss asks the judge for the label that made samples have in the "
-    "judge's own loss, both losses fall together, and the data have no part in it; and at whether "
-    "the judge is trained"
+    "Look at the labels of made samples: in this loss they have to be those of real ones, and in "
+    "the judge's own loss those of made ones; where both losses ask for the same, they fall "
+    "together, and the data have no part in it. And look at whether the judge is trained"
 )
 TRIVIAL_LOSS = Kind(
     "trivial_loss",

@@ -89,7 +89,8 @@ def _collapsed_code(evidence: Evidence) -> Finding | None:
         text = (
             f"what {names_of([*others, one])} return{'s' * (not others)} comes to "
             f"{one.values[-1]:.2g}, and {one.module!r} is taken for the logarithm of a variance: "
-            f"what is drawn by it is the same noise for all samples{_divergence(evidence)}"
+            "a code that is drawn by it is noise, which says nothing of its sample"
+            f"{_divergence(evidence)}"
         )
         is_long = last - one.steps[i] >= max(_LONG, (last - one.steps[0]) / 2)
         how = {"severity": "warning" if is_long else "note", "advice": _PRIOR}
