@@ -157,8 +157,9 @@ def same_masks_in(modules: Mapping[str, Any]) -> dict[str, int]:
     """
     masks: dict[type, list[tuple[str, tuple[float, ...]]]] = {}
     for name, module in modules.items():
-        for own, buffer in module._buffers.items():
-            if "mask" in own and (entries := _of_zeros_and_ones(buffer)):
+        is_own = not type(module).__module__.startswith("torch.")
+        for buffer in module._buffers.values() if is_own else ():
+            if entries := _of_zeros_and_ones(buffer):
                 masks.setdefault(type(module), []).append((name, entries))
     return {
         every[0][0]: len(every)

@@ -138,7 +138,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "product_of_betas": (products_of_betas, "cumprod"),
     "uniform_noise": (uniform_noise, "rand_like"),
     "refitted": (refitted_to_evaluation, "fit_transform"),
-    "fitted_to_each": (fitted_to_each, "fit_transform factorize"),
+    "fitted_to_each": (fitted_to_each, "fit_transform factorize encod vocab map id code"),
     "class_sampler": (weights_of_classes, "WeightedRandomSampler"),
     "copied_generator": (copied_generators, "num_workers"),
     "ends_as_padding": (ends_as_padding, "pad_token"),

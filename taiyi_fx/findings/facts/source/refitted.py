@@ -6,12 +6,14 @@ import ast
 import re
 from collections.abc import Iterator
 
-from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, called, names_in
+from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, Function, called, names_in
 
 _EVALUATION = re.compile(r"(^|_)(val|valid|validation|test|dev|eval|held_?out|holdout)(_|$)")
 _SHOWS = re.compile(r"tsne|umap|mds|pca|isomap|embedding|reducer")
 """What is fitted to samples in order to draw them."""
 _FITS = frozenset({"factorize", "fit_transform"})
+_CODES = re.compile(r"encod|vocab|(^|_)maps?(_|$)|2id|to_?(id|ind)|codes|categor")
+"""Names of functions that give each value a number, and of what they return."""
 _TRAINING = re.compile(r"(^|_)(train|training|trn|fit)(_|$)")
 
 
@@ -35,7 +37,8 @@ def refitted_to_evaluation(tree: ast.Module) -> Iterator[ast.expr]:
 def fitted_to_each(tree: ast.Module) -> Iterator[ast.expr]:
     """The fits in a function that is called of data of training and of evaluation, each alone.
 
-    As ``pd.factorize(df["user"])`` in an ``encode(df)`` that both go through.
+    As ``pd.factorize(df["user"])`` in an ``encode(df)`` that both go through, or a function that
+    numbers values as they come, ``codes[value] = len(codes)``.
     """
     calls = [x for x in ast.walk(tree) if isinstance(x, ast.Call) and x.args]
     for function in (x for x in ast.walk(tree) if isinstance(x, FUNCTIONS)):
@@ -44,9 +47,26 @@ def fitted_to_each(tree: ast.Module) -> Iterator[ast.expr]:
             _is_of(call, _TRAINING) and not _is_of(call, _EVALUATION) for call in of_it
         ) and any(_is_of(call, _EVALUATION) and not _is_of(call, _TRAINING) for call in of_it)
         names = {one.arg for one in function.args.args}
-        for call in ast.walk(function) if is_of_both else ():
-            if isinstance(call, ast.Call) and called(call) in _FITS and names & _named(call):
-                yield call
+        if not is_of_both:
+            continue
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and called(node) in _FITS and names & _named(node):
+                yield node
+        numbered = next(_numbers_given(function), None)
+        if numbered is not None and _CODES.search(function.name.lower()):
+            yield numbered
+
+
+def _numbers_given(function: Function) -> Iterator[ast.expr]:
+    """The entries of a dictionary that a function sets to their number, one after the other."""
+    for node in ast.walk(function):
+        entry = node.targets[0] if isinstance(node, ast.Assign) else None
+        if isinstance(node, ast.Assign) and isinstance(entry, ast.Subscript):
+            yield from [entry] * (ast.unparse(node.value) == f"len({ast.unparse(entry.value)})")
+        if isinstance(node, ast.DictComp) and any(
+            isinstance(x.iter, ast.Call) and called(x.iter) == "enumerate" for x in node.generators
+        ):
+            yield node
 
 
 def _named(call: ast.Call) -> set[str]:

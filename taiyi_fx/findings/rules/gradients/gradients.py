@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -62,7 +62,9 @@ def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
     every = [s for s in evidence.of_quantity("WeightGradAgreement") if len(s.values) >= _FEW]
     # A weight that is used twice has two gradients, of which each use makes one.
     again = {module.partition("@")[0] for module in evidence.modules if "@" in module}
-    again |= {name for graph in evidence.known_graphs for name in graph.several_ways}
+    ways = {name for graph in evidence.known_graphs for name in graph.several_ways}
+    # Where a loss has derivatives of the model in it, those of each layer were read on the way.
+    again |= {s.name for s in every} if _are_most(ways, every) else ways
     # And that of a closure is of its last call alone, where layers were read at all of them.
     cosines = [s for s in every if s.name not in again and s.name not in evidence.fitted]
     sizes = evidence.by_module("WeightGradExcess")
@@ -83,6 +85,10 @@ def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
     yield from (_not_cleared(part, evidence) for part in piled)
     told = {s.module for part in piled for s in part}
     yield from _changed([s for s in cosines if s.module not in told], sizes, evidence)
+
+
+def _are_most(names: Collection[str], every: Sequence[Watched]) -> bool:
+    return sum(s.name in names for s in every) > _MOST * len(every)
 
 
 def _are_parts(cosines: list[Watched], sizes: Mapping[str, Watched], evidence: Evidence) -> bool:

@@ -17,6 +17,8 @@ _SHARE = 0.005
 """Of a weight at each step, which is half of it in 140: some 1e-5 to 1e-3 are usual."""
 _KEPT = 0.7
 """Of its first size, above which a weight holds out against decay."""
+_UNPULLED = 1e6
+"""Times its first gradient, above which a weight has none to speak of, decay or not."""
 _MOST = 0.5
 """The share of the weights of which it is the model's decay."""
 
@@ -74,6 +76,8 @@ def _outweighing(evidence: Evidence) -> Iterator[Finding]:
             continue
         norm, slope = at_common_steps(known)
         if len(norm.values) and norm.values[-1] < _KEPT * norm.values[0]:
+            if norm.values[0] > _UNPULLED * slope.values[0]:
+                continue  # it vanished before any decay
             ratios = decay * norm.values / np.maximum(slope.values, np.finfo(float).tiny)
             times[module] = median(ratios)
     odd = [name for name, ratio in times.items() if ratio >= 1]

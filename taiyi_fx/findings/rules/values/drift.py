@@ -107,7 +107,9 @@ def _is_head(s: Watched, evidence: Evidence) -> bool:
     part, _, _ = s.module.partition(".")
     within = [name for name in evidence.weights if name.partition(".")[0] == part]
     is_last = within[-1:] == [s.module] and len(within) > 1
-    is_last = is_last or [*evidence.weights][-1:] == [s.module]
+    # What no forward calls, as positions whose weight is read, stands behind all that is called.
+    called = [name for name in evidence.weights if name in evidence.called]
+    is_last = is_last or (called or [*evidence.weights])[-1:] == [s.module]
     rates = {rate for _, rate in evidence.optimizer.groups.values()}
     return is_last and len(rates) <= 1
 

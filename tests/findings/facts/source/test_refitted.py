@@ -80,3 +80,30 @@ y = encode({second})
 def test_a_fit_in_a_function_of_both_is_found(fit, first, second, found):
     code = EACH.format(fit=fit, first=first, second=second)
     assert bool(found_in(code, fitted_to_each)) == found
+
+
+NUMBERED = """
+def {name}(column):
+    {begin}
+    for value in column:
+        {entry}
+    return codes
+
+x, y = {name}(train_log), {name}({second})
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "entry", "second", "found"),
+    [
+        ("encoder", "codes = {}", "codes[value] = len(codes)", "val_log", True),
+        ("item_map", "codes = {v: i for i, v in enumerate(column)}", "pass", "test_log", True),
+        ("encoder", "codes = {}", "codes[value] = len(codes)", "other_log", False),
+        ("encoder", "codes = {}", "codes[value] = len(value)", "val_log", False),
+        ("look_up", "codes = {}", "codes[value] = len(codes)", "val_log", False),
+    ],
+    ids=["one by one", "at once", "of one", "lengths", "by name"],
+)
+def test_a_function_that_numbers_values_of_both_is_found(name, begin, entry, second, found):
+    code = NUMBERED.format(name=name, begin=begin, entry=entry, second=second)
+    assert bool(found_in(code, fitted_to_each)) == found

@@ -31,6 +31,13 @@ def test_what_differentiates_a_derivative_is_found(first, second):
     assert lines(first, second) == [8]
 
 
+@pytest.mark.parametrize(
+    "second", ["derivative(derivative(u, x), x)", GRAD.format("derivative(u, x)")]
+)
+def test_also_one_within_the_other(second):
+    assert lines("f(u)", second) == [8]
+
+
 @pytest.mark.parametrize("second", [GRAD.format("u"), "derivative(u, y)", "u_x ** 2", "f(u_x, x)"])
 def test_first_derivatives_are_none(second):
     assert lines(GRAD.format("u"), second) == []

@@ -54,6 +54,14 @@ def test_a_weight_that_the_loss_uses_in_several_ways_is_passed_over():
     assert [*changed_gradients(knowing(known, loss_graphs={"loss": graph}))] == []
 
 
+@pytest.mark.parametrize(("ways", "count"), [(["h.0"], 1), (["h.0", "h.1", "h.3", "h.4"], 0)])
+def test_where_most_are_used_by_a_derivative_all_are_passed_over(ways, count):
+    """The layers' gradients are then those of the way to the derivative, too."""
+    known = of({"h.2": -1.0})
+    graph = LossGraph(several_ways=frozenset(ways))
+    assert len([*changed_gradients(knowing(known, loss_graphs={"loss": graph}))]) == count
+
+
 def test_the_gradients_of_a_closure_that_lbfgs_calls_again_are_passed_over():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1))

@@ -69,6 +69,10 @@ def within(size=FADING, gradient=0.05 * FADING, decay=0.1, rule="adam", shrinkag
     return [*large_decays(knowing(known, decays=dict.fromkeys(names, decay)))]
 
 
+def test_what_had_no_gradient_before_any_decay_is_not_the_decay_s():
+    assert within(gradient=1e-9 * FADING, decay=5e-4) == []
+
+
 def test_a_decay_that_is_most_of_each_gradient_of_adams_is_told():
     (found,) = within()
     assert (found.kind, found.severity, found.module) == ("large_decay", "warning", "")

@@ -79,6 +79,17 @@ def test_a_head_that_is_trained_faster_on_purpose_is_a_note(rate, severity):
     assert (found.module, found.severity) == ("h.2", severity)
 
 
+@pytest.mark.parametrize(("called", "severity"), [(True, "note"), (False, "alert")])
+def test_a_head_is_the_last_that_is_called(called, severity):
+    """Positions whose weight is read in a forward stand behind all layers."""
+    numbers = {(f"h.{i}", "WeightNorm"): 1.0 for i in range(5)}
+    numbers |= {("head", "WeightNorm"): np.linspace(1, 5, 40), ("places", "WeightNorm"): 1.0}
+    names = [*(f"h.{i}" for i in range(5)), "head", *(["places"] * (not called))]
+    numbers |= {(name, "OutputRMS"): 1.0 for name in names}
+    (found,) = drift(knowing(evidence(numbers), groups=dict.fromkeys(names, (0, 1e-3))))
+    assert (found.module, found.severity) == ("head", severity)
+
+
 def test_one_that_shrinks_is_none_of_these():
     groups = {f"h.{i}": (0, 1e-3) for i in range(6)} | {"h.2": (1, 1e-2)}
     (found,) = drift(knowing(weights(np.linspace(1, 0.2, 40)), groups=groups))
