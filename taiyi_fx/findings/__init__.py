@@ -6,7 +6,7 @@ from taiyi_fx.findings.facts.empty import of_elements
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.flow import Flow
 from taiyi_fx.findings.facts.forwards import OUTSIDE, Forward
-from taiyi_fx.findings.facts.given_inputs import Distribution, GivenInputs
+from taiyi_fx.findings.facts.given_inputs import Distribution, FarEntry, GivenInputs
 from taiyi_fx.findings.facts.loss_facts import LossFacts
 from taiyi_fx.findings.facts.loss_graph import LossGraph, loss_graph_of
 from taiyi_fx.findings.facts.model_facts import ModelFacts
@@ -33,6 +33,7 @@ __all__ = [
     "Attributes",
     "Distribution",
     "Evidence",
+    "FarEntry",
     "Finding",
     "Findings",
     "Flow",

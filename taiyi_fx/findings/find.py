@@ -131,6 +131,7 @@ from taiyi_fx.findings.rules.values.alike import alike_rows, same_units
 from taiyi_fx.findings.rules.values.changed_between import changed_between
 from taiyi_fx.findings.rules.values.drift import drift
 from taiyi_fx.findings.rules.values.fading import faded_outputs
+from taiyi_fx.findings.rules.values.far_entries import far_entries
 from taiyi_fx.findings.rules.values.formats import keep_wider, massive_activations, out_of_range
 from taiyi_fx.findings.rules.values.growing_values import growing_values
 from taiyi_fx.findings.rules.values.idle_branches import idle_branches
@@ -153,6 +154,7 @@ Rule = Callable[[Evidence], Iterator[Finding]]
 # From causes to consequences: of findings that are as urgent, that of an earlier rule comes first.
 RULES: tuple[Rule, ...] = (
     wild_inputs,
+    far_entries,
     repeated_inputs,
     wild_losses,
     odd_losses,

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from taiyi_fx.findings import Distribution, GivenInputs
+from taiyi_fx.findings import Distribution, FarEntry, GivenInputs
 from taiyi_fx.passes.probes.modes import is_traced, unseen
 from taiyi_fx.warning import WarnOnce
 
@@ -17,6 +17,10 @@ _MOST = 1_000_000
 """Elements of an input that are looked at."""
 _FEWEST = 16
 """Elements whose mean says something."""
+_TABLE = 2
+"""Axes of a table: samples, and their entries."""
+_ROWS, _ENTRIES = 32, 4096
+"""Samples of a table by which the spread of an entry is known, and its largest width."""
 
 
 class InputLooks:
@@ -31,6 +35,7 @@ class InputLooks:
         self._model, self._strict = model, strict
         self._counts = {True: 0, False: 0}
         self._noted: dict[bool, dict[str, list[Tensor]]] = {True: {}, False: {}}
+        self._far: dict[str, list[Tensor]] = {}
         self._warn = WarnOnce()
 
     def look_at(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -69,19 +74,57 @@ class InputLooks:
         rows = max(1, _MOST // max(1, value[0].numel())) if value.ndim > 1 else _MOST
         variance, mean = torch.var_mean(value[:rows].float(), correction=0)
         known.setdefault(name, []).append(torch.stack([mean, variance.sqrt()]))
+        is_table = value.ndim == _TABLE and value.shape[1] <= _ENTRIES
+        if known is self._noted[True] and is_table and len(value) >= _ROWS:
+            self._far.setdefault(name, []).append(_furthest(value[:rows].double()))
 
     def read(self) -> GivenInputs:
         """All that is known; the host waits for the device."""
         trained, evaluated = (
             dict(_read(self._noted[is_training])) for is_training in (True, False)
         )
-        return GivenInputs(trained, evaluated)
+        far = {name: [_far_entry(one) for one in _on_host(of)] for name, of in self._far.items()}
+        return GivenInputs(trained, evaluated, far)
+
+
+def _furthest(table: Tensor) -> Tensor:
+    """The entry that is the furthest from all others in several samples, as numbers of one tensor.
+
+    Of each entry the samples that have its least value, or its largest, are put beside all others:
+    of these the spread is taken.
+    """
+    sides = torch.stack([table, -table])  # the least of the second is the largest
+    ends = sides.amin(1)
+    has_it = sides == ends[:, None]
+    count, rows = has_it.sum(1), len(table)
+    others = sides.masked_fill(has_it, 0)
+    left = (rows - count).clamp(min=1)
+    mean = others.sum(1) / left
+    squares = (others - mean[:, None]).masked_fill(has_it, 0).square().sum(1)
+    gap = sides.masked_fill(has_it, torch.inf).amin(1) - ends
+    distance = gap / (squares / left).sqrt()
+    is_some = (count > 1) & (2 * count <= rows) & (squares > 0) & distance.isfinite()
+    distance = distance.where(is_some, 0)
+    furthest = distance.flatten().argmax()
+    side, entry = furthest // table.shape[1], furthest % table.shape[1]
+    value = ends[side, entry] * (1 - 2 * side)
+    return torch.stack([entry, value, count[side, entry] / rows, distance[side, entry]])
+
+
+def _far_entry(numbers: Tensor) -> FarEntry:
+    entry, value, share, distance = numbers.tolist()
+    return FarEntry(int(entry), value, share, distance)
+
+
+def _on_host(numbers: list[Tensor]) -> list[Tensor]:
+    """The same on the host, for which it waits but once."""
+    numbers[:] = [one.cpu() for one in numbers]
+    return numbers
 
 
 def _read(noted: dict[str, list[Tensor]]) -> Iterator[tuple[str, list[Distribution]]]:
     for name, numbers in noted.items():
-        numbers[:] = [one.cpu() for one in numbers]  # each waits but once
-        yield name, [Distribution(*one.tolist()) for one in numbers]
+        yield name, [Distribution(*one.tolist()) for one in _on_host(numbers)]
 
 
 def _is_plain(value: Any) -> bool:

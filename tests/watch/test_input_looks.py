@@ -122,3 +122,40 @@ def test_forwards_of_the_instrumented_model_are_looked_at(compiled):
         called(torch.randn(16, 8))
     known = watched.monitor._responder.diagnosis.inputs.read()
     assert (len(known.trained["x"]), len(known.evaluated["x"])) == (1, 2)
+
+
+def table(rows=200, entries=6):
+    return torch.randn(rows, entries, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("code", [-999.0, 1e4])
+def test_an_entry_with_a_code_for_what_is_missing_is_the_furthest(code):
+    x = table()
+    x[::20, 4] = code
+    (found,) = looked(((x,), {})).far["x"]
+    others = x[x[:, 4] != code, 4].double()
+    ends = others.amin() if code < 0 else others.amax()
+    assert (found.entry, found.value, found.share) == (4, code, pytest.approx(0.05))
+    distance = abs(float(ends) - code) / float(others.std(correction=0))
+    assert found.distance == pytest.approx(distance)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        table(),
+        (table() > 0).float(),
+        torch.nn.functional.one_hot(torch.arange(200) % 6, 6).float(),
+        table().clamp(min=-1),
+        torch.zeros(200, 6),
+        torch.where(table() > 1.5, -999.0, 1.0),
+    ],
+    ids=["drawn", "flags", "classes", "clamped", "zeros", "two values"],
+)
+def test_other_tables_have_none_that_is_far(x):
+    (found,) = looked(((x,), {})).far["x"]
+    assert found.distance < 5
+
+
+def test_few_rows_and_images_are_no_tables():
+    assert looked(((table(31),), {})).far == looked(((torch.randn(64, 3, 4, 4),), {})).far == {}
