@@ -58,7 +58,7 @@ class InputLooks:
             self._warn.of("inputs", f"how the model's inputs are distributed: {error!r}")
 
     def _note(self, args: tuple[Any, ...], kwargs: dict[str, Any], is_training: bool) -> None:
-        if is_traced() or torch._C._is_tracing() or _is_captured():
+        if _holds_no_data():
             return
         names = _names_of(self._model)
         known = self._noted[is_training]
@@ -144,5 +144,8 @@ def _names_of(model: nn.Module) -> list[str]:
     return [one.name for one in parameters if one.kind in named]
 
 
-def _is_captured() -> bool:
+def _holds_no_data() -> bool:
+    """True where tensors stand for others: in traces, transforms, and graphs that CUDA captures."""
+    if is_traced() or torch._C._is_tracing() or torch._C._are_functorch_transforms_active():
+        return True
     return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import taiyi_fx
@@ -108,6 +109,18 @@ def test_a_mode_around_the_model_sees_no_look():
             called(x)
         counts.append(seen.names)
     assert counts[0] == counts[1]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_in_transforms_and_traces_there_is_nothing_to_look_at():
+    model = Two()
+    watched = taiyi_fx.instrument(model)
+    x, weights = torch.randn(5, 16, 8), dict(model.named_parameters())
+    torch.func.vmap(watched)(x)
+    torch.func.grad(lambda p: torch.func.functional_call(watched, p, (x[0],)).sum())(weights)
+    make_fx(watched)(x[0])
+    torch.jit.trace(watched, (x[0],), check_trace=False)
+    assert watched.monitor._responder.diagnosis.inputs.read().trained == {}
 
 
 @pytest.mark.parametrize("compiled", [False, True])
