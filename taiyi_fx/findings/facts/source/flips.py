@@ -40,7 +40,8 @@ def parted_flips(tree: ast.Module) -> Iterator[ast.expr]:
         }
         sets = [x for x in statements_in(scope) if isinstance(x, (ast.Assign, ast.AugAssign))]
         flips = [(node, call) for node in sets for call in _flips_of(node)]
-        flipped = {x for _, call in flips for x in _all_names(call)}
+        every = (call for call in calls_in(scope) if called(call) in _FLIPS)
+        flipped = {x for call in every for x in _all_names(call)}
         if not places or not flips or flipped & places:
             continue
         first = min(node.lineno for node, _ in flips)

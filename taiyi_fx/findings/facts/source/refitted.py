@@ -63,10 +63,11 @@ def _numbers_given(function: Function) -> Iterator[ast.expr]:
         entry = node.targets[0] if isinstance(node, ast.Assign) else None
         if isinstance(node, ast.Assign) and isinstance(entry, ast.Subscript):
             yield from [entry] * (ast.unparse(node.value) == f"len({ast.unparse(entry.value)})")
-        if isinstance(node, ast.DictComp) and any(
-            isinstance(x.iter, ast.Call) and called(x.iter) == "enumerate" for x in node.generators
-        ):
-            yield node
+        if isinstance(node, ast.DictComp) and isinstance(node.key, ast.Name):
+            over = (x.iter for x in node.generators)
+            yield from [node] * any(
+                isinstance(x, ast.Call) and called(x) == "enumerate" for x in over
+            )
 
 
 def _named(call: ast.Call) -> set[str]:

@@ -34,7 +34,8 @@ def teachers_in_training_mode(tree: ast.Module) -> Iterator[ast.expr]:
     for call, scope in _asked_in_training(tree):
         name = ast.unparse(call.func)
         own = [x for x in calls if whose(x) == name]
-        if not _is_put_into_evaluation(call, scope, own, tree) and not _is_handed_on(name, calls):
+        is_elsewhere = _is_handed_on(name, calls) or _is_one_of_several(name, tree)
+        if not is_elsewhere and not _is_put_into_evaluation(call, scope, own, tree):
             optimizers = (x for x in calls if _OPTIMIZERS.search(called(x)))
             is_trained = any(f"{name}.parameters()" in ast.unparse(x) for x in optimizers)
             if is_trained or any(map(_is_loaded_from_a_file, own)):
@@ -81,6 +82,13 @@ def _values_of(name: str, tree: ast.Module) -> Iterator[ast.expr]:
     for node in (x for x in ast.walk(tree) if isinstance(x, ast.Assign)):
         if name in map(ast.unparse, node.targets):
             yield node.value
+
+
+def _is_one_of_several(name: str, tree: ast.Module) -> bool:
+    """True for an entry of a list or the like, of which each may be put into evaluation."""
+    several = (x.elts for x in ast.walk(tree) if isinstance(x, (ast.Tuple, ast.List, ast.Set)))
+    read = (x for elts in several for x in elts if isinstance(getattr(x, "ctx", None), ast.Load))
+    return name in map(ast.unparse, read)
 
 
 def _is_handed_on(name: str, calls: list[ast.Call]) -> bool:

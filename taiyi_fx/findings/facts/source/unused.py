@@ -32,6 +32,7 @@ _OFFSETS = re.compile(r"(\w+_)?offset")
 _SPLIT = r"_?(mask|idx|idxs|index|indices|ids|nodes)"
 _OF_TRAINING = re.compile("(train|training)" + _SPLIT)
 _OF_EVALUATION = re.compile("(val|valid|validation|test)" + _SPLIT)
+_SPLITS = re.compile("(train|training|val|valid|validation|test|dev)_")
 _BY_NAME = frozenset({"locals", "vars", "eval", "exec"})
 """Functions by which any variable may be read."""
 
@@ -49,6 +50,7 @@ def unused_parts(tree: ast.Module) -> Iterator[ast.expr]:
             for names in _unpacked_in(scope):
                 unread = [x for x in names if x.id not in read]
                 telling = [x for x in unread if _TELLING.fullmatch(x.id.lower())]
+                telling = [x for x in telling if not _SPLITS.match(x.id.lower())]
                 others = [x for x in unread if not _BESIDE.fullmatch(x.id.lower())]
                 if len(others) == 1 and _rewards_in(scope) & {x.id for x in names}:
                     telling += others

@@ -18,6 +18,7 @@ from tests.findings.facts.source.reading import found_in
         ("def f(img, box):\n    img[i] = img[i].flip(-1)\n    box[i, 0] = 1 - box[i, 0]", False),
         ("def f(image, mask):\n    image, mask = image.flip(-1), mask.flip(-1)", False),
         ("def f(images):\n    return images.flip(-1)", False),
+        ("def f(x, mask):\n    x = x.flip(1)\n    return net(x) * mask.flip(1)", False),
         (
             "def f(i):\n    image, mask = samples[i]\n    if random() < 0.5:\n"
             "        image = image.flip(-1)\n    return image, mask",

@@ -100,9 +100,10 @@ x, y = {name}(train_log), {name}({second})
         ("item_map", "codes = {v: i for i, v in enumerate(column)}", "pass", "test_log", True),
         ("encoder", "codes = {}", "codes[value] = len(codes)", "other_log", False),
         ("encoder", "codes = {}", "codes[value] = len(value)", "val_log", False),
+        ("codes", "codes = {len(v): i for i, v in enumerate(column)}", "pass", "val_log", False),
         ("look_up", "codes = {}", "codes[value] = len(codes)", "val_log", False),
     ],
-    ids=["one by one", "at once", "of one", "lengths", "by name"],
+    ids=["one by one", "at once", "of one", "lengths", "by length", "by name"],
 )
 def test_a_function_that_numbers_values_of_both_is_found(name, begin, entry, second, found):
     code = NUMBERED.format(name=name, begin=begin, entry=entry, second=second)

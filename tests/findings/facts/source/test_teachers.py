@@ -43,11 +43,12 @@ def test_one_that_was_trained_or_loaded_and_is_never_put_into_evaluation_is_foun
         {"begin": "opt = Adam(teacher.parameters()); freeze(teacher)"},
         {"begin": "teacher.load_state_dict(student.state_dict())"},
         {"begin": "for a, b in zip(teacher.parameters(), student.parameters()): a.lerp_(b, 0.1)"},
+        {"begin": "opt = Adam(teacher.parameters())", "end": "for m in (teacher, a): m.eval()"},
         {"begin": "pass"},
         {"layer": "LayerNorm"},
         {"name": "critic", "begin": "opt = Adam(critic.parameters())"},
     ],
-    ids="eval train made handed copied averaged new plain other".split(),
+    ids="eval train made handed copied averaged several new plain other".split(),
 )
 def test_others_are_not(changed):
     assert lines(**changed) == []

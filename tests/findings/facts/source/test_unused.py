@@ -130,3 +130,8 @@ def test_a_mask_of_training_that_nothing_reads_beside_one_of_evaluation_is_found
     code = SPLIT.format(taken=taken, evaluated=evaluated)
     assert len(found_in(code, unused_splits)) == count
     assert len(found_in(code.replace("train_mask", "data.train_idx"), unused_splits)) == count
+
+
+def test_masks_of_a_split_are_no_parts_of_a_batch():
+    code = "train_mask, val_mask, test_mask = masks\nloss = f(x[train_mask])\nloss.backward()\n"
+    assert found_in(code, unused_parts) == []
