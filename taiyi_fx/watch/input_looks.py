@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from taiyi_fx.findings import Distribution, FarEntry, GivenInputs
 from taiyi_fx.passes.probes.modes import is_traced, unseen
+from taiyi_fx.reductions.sums import wide
 from taiyi_fx.warning import WarnOnce
 
 _MOST = 1_000_000
@@ -76,7 +77,7 @@ class InputLooks:
         known.setdefault(name, []).append(torch.stack([mean, variance.sqrt()]))
         is_table = value.ndim == _TABLE and value.shape[1] <= _ENTRIES
         if known is self._noted[True] and is_table and len(value) >= _ROWS:
-            self._far.setdefault(name, []).append(_furthest(value[:rows].double()))
+            self._far.setdefault(name, []).append(_furthest(value[:rows].to(wide(value.device))))
 
     def read(self) -> GivenInputs:
         """All that is known; the host waits for the device."""
