@@ -75,6 +75,7 @@ from taiyi_fx.findings.rules.losses.sequences import (
     shifted_targets,
 )
 from taiyi_fx.findings.rules.losses.shifts import shifts
+from taiyi_fx.findings.rules.losses.single_class import single_classes
 from taiyi_fx.findings.rules.losses.softmax_axes import normalised_samples, softmax_axes
 from taiyi_fx.findings.rules.losses.squashed_twice import squashed_twice
 from taiyi_fx.findings.rules.losses.trivial import trivial_losses
@@ -94,6 +95,7 @@ from taiyi_fx.findings.rules.optimizer.schedules import (
     ended_rates,
     raised_rates,
     restarted_warm_ups,
+    rising_rates,
 )
 from taiyi_fx.findings.rules.optimizer.state import (
     extra_steps,
@@ -173,6 +175,7 @@ RULES: tuple[Rule, ...] = (
     ended_rates,
     restarted_warm_ups,
     raised_rates,
+    rising_rates,
     frozen_adapters,
     idle_switches,
     large_decays,
@@ -279,6 +282,7 @@ RULES: tuple[Rule, ...] = (
     evaluation_gaps,
     overfitting,
     sorted_batches,
+    single_classes,
     plateau,
     drifting_inputs,
     shared_entries,

@@ -215,6 +215,7 @@ _OF_HOOK = (  # of values, which make gradients
 )
 _OF_EPSILON = "vanishing_gradient outlier wild_parameter odd_steps".split()
 _OF_SUMS = "large_steps divergence loss_spike drift odd_steps".split()
+_OF_END = "divergence unbounded_loss loss_spike growth drift wild_output".split()
 _OF_SIGN = "unbounded_loss wild_parameter growth divergence loss_spike wild_output".split()
 _OF_PULL = "moving_target faded_output rank_collapse drift trivial_loss".split()
 _OF_FADING = (
@@ -287,6 +288,9 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("large_epsilon", dict.fromkeys(_OF_EPSILON, _is_at_any_time)),
     ("flat_function", {"zero_gradient": _is_at_any_time}),
     ("flat_derivative", dict.fromkeys(("no_update", "plateau"), _is_at_any_time)),
+    ("rising_rate", dict.fromkeys(_OF_RATE, _is_from_then)),
+    ("endless_target", dict.fromkeys(_OF_END, _is_at_any_time)),
+    ("single_class", dict.fromkeys(("trivial_loss", "rank_collapse"), _is_at_any_time)),
     ("unused_part", {"endless_target": _is_at_any_time}),
     ("unused_offset", {"unreached_rows": _is_at_any_time}),
     *(

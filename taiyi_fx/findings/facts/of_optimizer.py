@@ -26,6 +26,8 @@ class GroupSettings(NamedTuple):
         dampening: The share of each gradient that momentum leaves out, of SGD; 0 of others.
         epsilon: What Adam's rule adds to the root of the second moment; 0 of others.
         second: The second of ``betas``, by which squares of gradients are averaged; 0 of others.
+        initial: The learning rate that a scheduler of torch took over from it, by which its factors
+            multiply; 0 without one, and of one that is given another maximum, as a cycle is.
     """
 
     modules: tuple[str, ...]
@@ -35,6 +37,7 @@ class GroupSettings(NamedTuple):
     dampening: float = 0.0
     second: float = 0.0
     epsilon: float = 0.0
+    initial: float = 0.0
 
     @property
     def most_rates(self) -> float:
@@ -78,7 +81,9 @@ def _settings(
     momentum, dampening, second = numbers
     is_uphill, rule = bool(group.get("maximize")), _rule(optimizer)
     epsilon = _number(group.get("eps")) if rule == "adam" else 0.0
-    return GroupSettings(tuple(names), momentum, is_uphill, rule, dampening, second, epsilon)
+    initial = 0.0 if "max_lr" in group else _number(group.get("initial_lr"))
+    of_steps = (momentum, is_uphill, rule, dampening, second, epsilon)
+    return GroupSettings(tuple(names), *of_steps, initial=initial)
 
 
 def _number(setting: Any) -> float:

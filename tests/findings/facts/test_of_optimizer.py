@@ -220,3 +220,19 @@ def test_a_quarter_of_epsilon_is_where_all_numbers_are_rounded_to_themselves(
     every = torch.arange(2**16, dtype=torch.int32).to(torch.int16).view(dtype)
     normal = every[(every.abs() >= torch.finfo(dtype).tiny) & every.isfinite()]
     assert (normal * decay == normal).all() == is_rounded
+
+
+def test_the_rate_that_a_scheduler_took_over_is_known_but_for_cycles():
+    model = nn.Linear(2, 2)
+    made = {
+        "": lambda of: None,
+        "factors": lambda of: torch.optim.lr_scheduler.LambdaLR(of, lambda step: 0.1 * step),
+        "cycle": lambda of: torch.optim.lr_scheduler.OneCycleLR(of, 1.0, total_steps=9),
+    }
+    found = {}
+    for name, scheduled in made.items():
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        scheduled(optimizer)
+        (group,) = group_settings_of({"": model}, [optimizer])
+        found[name] = group.initial
+    assert found == {"": 0.0, "factors": 0.5, "cycle": 0.0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,8 @@ _TIMES = 10.0
 """The loss of training, of which a loss of evaluation is more at each evaluation."""
 _APART, _NEARLY = 3.0, 0.8
 """The same of one that ends at this share of what an untrained model costs."""
+_SCALES = 10.0
+"""Times what an untrained model costs: no model is so bad at the same task."""
 _NEAR = 5
 """Numbers of training around an evaluation, as single batches differ."""
 
@@ -46,6 +49,10 @@ EVALUATION_GAP = Kind(
     "order and labels, with those of training, whose samples may have been learnt by heart",
 )
 
+_OF_SCALE = (
+    "Compare the targets and inputs of evaluation with those of training: they are of another "
+    "scale or unit, as where the one are normalised and the other are not; or the loss is a sum"
+)
 UNDEFINED_EVALUATION = Kind(
     "undefined_evaluation",
     "warning",
@@ -96,12 +103,15 @@ def evaluation_gaps(evidence: Evidence) -> Iterator[Finding]:
         if low < _HARDLY * max(first, loss.values[0]):
             yield from _gap_from_the_first_on(loss, trained, first)
             continue
+        is_other = low > _SCALES * max(first, 0.0)
+        cost = f"{low / first:.2g} times what" if is_other else "what"
         text = (
-            f"{_shown(loss)} is {low:.3g} at best, in {len(loss.values)} evaluations: what an "
+            f"{_shown(loss)} is {low:.3g} at best, in {len(loss.values)} evaluations: {cost} an "
             f"untrained model costs ({trained.quantity!r} begins at {first:.3g}), while "
             f"{trained.quantity!r} falls to {last:.3g}"
         )
-        others = {"module": "", "value": low}
+        others: dict[str, Any] = {"module": "", "value": low}
+        others |= {"advice": _OF_SCALE} if is_other else {}
         yield EVALUATION_GAP.at(loss, 0, text, f"below {first:.3g}", **others)
 
 

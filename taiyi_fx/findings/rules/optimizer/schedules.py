@@ -101,6 +101,40 @@ def _falls(one: Watched) -> list[int]:
     return [int(i) + 1 for i in falls] if is_warm_up else []
 
 
+_MUCH = 3.0
+"""Times the rate that a schedule begins with: its factors are mostly 1 at most."""
+_MANY = 40
+"""Numbers in which it rises."""
+
+RISING_RATE = Kind(
+    "rising_rate",
+    "note",
+    "Look at the schedule's function: a warm-up ends by min(1, step / warm_up); where rates are "
+    "tried out one after the other, nothing is wrong",
+)
+
+
+def rising_rates(evidence: Evidence) -> Iterator[Finding]:
+    """Rates that rise in a straight line to the end, far beyond what their schedule begins with."""
+    settings = evidence.optimizer.group_settings
+    for i, one in enumerate(evidence.rates):
+        initial = settings[i].initial if i < len(settings) else 0.0
+        climbs = np.diff(one.values) / np.diff(one.steps)
+        last = float(one.values[-1])
+        if len(climbs) < _MANY or not 0 < initial * _MUCH <= last:
+            continue
+        usual = median(climbs)
+        if usual > 0 and (np.abs(climbs - usual) <= _STRAIGHT * usual).all():
+            text = (
+                f"{one.quantity} rises from {one.values[0]:.3g} in a straight line, and is "
+                f"{last:.3g} at step {one.steps[-1]}, {last / initial:.3g} times the {initial:.3g} "
+                "that the optimizer was made with"
+            )
+            at = int(np.argmax(one.values > initial))
+            yield RISING_RATE.at(one, at, text, f"at most {initial:.3g}", value=last)
+            return
+
+
 _TIMES = 3.0
 """The factor by which a rate passes all before it: a warm-up takes many steps to come so far."""
 _BEFORE, _AFTER = 12, 8

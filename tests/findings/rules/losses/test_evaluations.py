@@ -125,3 +125,10 @@ def test_a_loss_of_evaluation_is_no_loss_of_training_to_other_rules():
     )
     assert "divergence" not in {one.kind for one in find(every, strict=True)}
     assert [one.quantity for one in every.losses] == ["loss"]
+
+
+@pytest.mark.parametrize(("times", "is_other"), [(1.0, False), (40.0, True)])
+def test_a_loss_of_evaluation_of_another_scale_is_said_to_be_of_one(times, is_other):
+    (found,) = evaluation_gaps(known(times * np.array([2.4, 2.5, 2.4, 2.6, 2.5, 2.4])))
+    assert ("times what an untrained model costs" in found.text) == is_other
+    assert ("another scale or unit" in found.advice) == is_other

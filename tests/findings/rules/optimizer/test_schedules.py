@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+from taiyi_fx.findings import GroupSettings
 from taiyi_fx.findings.rules.optimizer.schedules import (
     ended_rates,
     raised_rates,
     restarted_warm_ups,
+    rising_rates,
 )
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 STEPS = np.arange(40)
 COSINE = 0.05 * (1 + np.cos(np.pi * STEPS / 39))
@@ -127,3 +129,34 @@ def test_a_rate_that_jumps_with_the_loss_is_told_with_both_rates_and_steps(name)
 )
 def test_rates_that_rise_without_harm_or_to_what_they_were_are_none(rate, loss):
     assert raised_in(rate, loss) == []
+
+
+CLIMB = 1e-4 * np.arange(1, 61)
+
+
+def rising(rate, initial=1e-3):
+    group = GroupSettings(("fc",), 0.9, False, "adam", initial=initial)
+    known = evidence({("", "LearningRate"): rate}, np.arange(len(rate)))
+    return [*rising_rates(knowing(known, group_settings=[group]))]
+
+
+def test_a_warm_up_without_an_end_is_told_with_how_far_it_went():
+    (found,) = rising(CLIMB)
+    assert (found.kind, found.severity, found.step) == ("rising_rate", "note", 10)
+    assert "is 0.006 at step 59, 6 times the 0.001 that the optimizer was made with" in found.text
+
+
+@pytest.mark.parametrize(
+    ("rate", "initial"),
+    [
+        (CLIMB, 0.0),
+        (CLIMB, 6e-3),
+        (CLIMB[:30], 1e-3),
+        (np.minimum(CLIMB, 4e-3), 1e-3),
+        (1e-4 * 1.1 ** np.arange(60), 1e-3),
+        (np.full(60, 6e-3), 1e-3),
+    ],
+    ids=["no schedule", "a warm-up", "short", "ends", "tried out", "constant"],
+)
+def test_other_rates_do_not_rise_without_end(rate, initial):
+    assert rising(rate, initial) == []
