@@ -96,6 +96,7 @@ from taiyi_fx.findings.rules.optimizer.schedules import (
     raised_rates,
     restarted_warm_ups,
     rising_rates,
+    slow_warm_ups,
 )
 from taiyi_fx.findings.rules.optimizer.state import (
     extra_steps,
@@ -176,6 +177,7 @@ RULES: tuple[Rule, ...] = (
     restarted_warm_ups,
     raised_rates,
     rising_rates,
+    slow_warm_ups,
     frozen_adapters,
     idle_switches,
     large_decays,

@@ -183,7 +183,10 @@ _OF_NOTHING: Mapping[str, Follows] = dict.fromkeys(
     _is_in_its_block,
 )
 _OF_SIZE = ("wild_output", "growth", "drift", "wild_parameter", "exploding_gradient", "outlier")
-_OF_DATA = "zero_output share_of_trouble zero_gradient vanishing_gradient loss_spike".split()
+_OF_DATA = (
+    "zero_output share_of_trouble zero_gradient vanishing_gradient loss_spike faded_output"
+).split()
+_OF_REACH = ("odd_loss", "zero_output", "zero_gradient", "plateau")
 _OF_LOSS = (
     "gradients_not_cleared changed_gradient drift large_steps small_steps vanishing_gradient"
 ).split()
@@ -284,7 +287,8 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("plateau", {"drift": _is_of_fading_head}),
     ("drift", {"faded_output": _is_of_all}),
     ("large_steps", {"drift": _is_growth_of_all, "sorted_batches": _is_at_any_time}),
-    ("unreachable_targets", {"odd_loss": _is_at_any_time}),
+    ("unreachable_targets", dict.fromkeys(_OF_REACH, _is_at_any_time)),
+    ("unsquashed_loss", dict.fromkeys(("odd_loss", "loss_spike"), _is_at_any_time)),
     ("large_epsilon", dict.fromkeys(_OF_EPSILON, _is_at_any_time)),
     ("flat_function", {"zero_gradient": _is_at_any_time}),
     ("flat_derivative", dict.fromkeys(("no_update", "plateau"), _is_at_any_time)),
@@ -311,7 +315,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("growth", _OF_GROWTH),
     ("wild_output", _OF_GROWTH),
     ("unbounded_loss", dict.fromkeys(_OF_SIZE, _is_later)),
-    ("growing_values", {"wild_output": _is_at_any_time}),
+    ("growing_values", dict.fromkeys(("wild_output", "wild_start"), _is_at_any_time)),
     ("zero_output", {"odd_steps": _is_before}),
     (
         "batch_axis",

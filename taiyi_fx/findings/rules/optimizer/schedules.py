@@ -135,6 +135,39 @@ def rising_rates(evidence: Evidence) -> Iterator[Finding]:
             return
 
 
+_HALF = 0.5
+"""The share of what the optimizer was made with that a warm-up has passed in so many steps."""
+_LONG, _STAIR = 100, 10
+"""Steps of a warm-up that is no short one, and those for which a rate stays that is set by epochs.
+"""
+
+SLOW_WARM_UP = Kind(
+    "slow_warm_up",
+    "note",
+    "Look at how often the scheduler is stepped: a warm-up that is counted in steps is stepped "
+    "after each batch; of a long training whose warm-up takes epochs, nothing is wrong",
+)
+
+
+def slow_warm_ups(evidence: Evidence) -> Iterator[Finding]:
+    """Rates that rise by stairs, and are far below what their schedule is to come to at the end."""
+    settings = evidence.optimizer.group_settings
+    for i, one in enumerate(evidence.rates):
+        initial, last = settings[i].initial if i < len(settings) else 0.0, float(one.values[-1])
+        rises = np.flatnonzero(np.diff(one.values))
+        is_long = len(rises) > 1 and one.steps[-1] - one.steps[0] >= _LONG
+        if not is_long or not 0 < last < _HALF * initial or (np.diff(one.values) < 0).any():
+            continue
+        if (np.diff(one.steps[rises + 1]) >= _STAIR).all():
+            text = (
+                f"{one.quantity} has come to {last:.3g} by step {one.steps[-1]}, in {len(rises)} "
+                f"steps up: {last / initial:.0%} of the {initial:.3g} that the optimizer was made "
+                "with"
+            )
+            yield SLOW_WARM_UP.at(one, 0, text, f"near {initial:.3g}", value=last)
+            return
+
+
 _TIMES = 3.0
 """The factor by which a rate passes all before it: a warm-up takes many steps to come so far."""
 _BEFORE, _AFTER = 12, 8

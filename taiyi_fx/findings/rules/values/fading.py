@@ -87,7 +87,7 @@ def _collapsed_code(evidence: Evidence) -> Finding | None:
             continue
         i, last = since(one.values <= _NOTHING), int(one.steps[-1])
         text = (
-            f"what {names_of([*others, one])} return{'s' * (not others)} comes to "
+            f"what {names_of([*others, one])} return{'s' * (not others)} shrinks to "
             f"{one.values[-1]:.2g}, and {one.module!r} is taken for the logarithm of a variance: "
             "a code that is drawn by it is noise, which says nothing of its sample"
             f"{_divergence(evidence)}"

@@ -9,6 +9,7 @@ from taiyi_fx.findings.rules.optimizer.schedules import (
     raised_rates,
     restarted_warm_ups,
     rising_rates,
+    slow_warm_ups,
 )
 from tests.findings.given import evidence, knowing
 
@@ -160,3 +161,34 @@ def test_a_warm_up_without_an_end_is_told_with_how_far_it_went():
 )
 def test_other_rates_do_not_rise_without_end(rate, initial):
     assert rising(rate, initial) == []
+
+
+STAIRS = 2e-3 * (1 + np.arange(300) // 50) / 40
+
+
+def climbing(rate, initial=2e-3):
+    group = GroupSettings(("fc",), 0.9, False, "adam", initial=initial)
+    known = evidence({("", "LearningRate"): rate}, np.arange(len(rate)))
+    return [*slow_warm_ups(knowing(known, group_settings=[group]))]
+
+
+def test_a_warm_up_that_is_stepped_by_epochs_is_told_with_how_far_it_has_come():
+    (found,) = climbing(STAIRS)
+    assert (found.kind, found.severity) == ("slow_warm_up", "note")
+    assert "has come to 0.0003 by step 299, in 5 steps up: 15% of the 0.002" in found.text
+
+
+@pytest.mark.parametrize(
+    ("rate", "initial"),
+    [
+        (STAIRS, 0.0),
+        (STAIRS, 5e-4),
+        (STAIRS[:99], 2e-3),
+        (STAIRS[::-1], 2e-3),
+        (2e-3 * np.arange(1, 301) / 4000, 2e-3),
+        (np.full(300, 1e-4), 2e-3),
+    ],
+    ids=["no schedule", "far", "short", "falls", "by steps", "constant"],
+)
+def test_other_warm_ups_are_none(rate, initial):
+    assert climbing(rate, initial) == []
