@@ -123,6 +123,22 @@ def test_in_transforms_and_traces_there_is_nothing_to_look_at():
     assert watched.monitor._responder.diagnosis.inputs.read().trained == {}
 
 
+def test_calls_that_nothing_reads_are_not_looked_at():
+    watched = taiyi_fx.instrument(Two())
+    watched.monitor._session.unread((torch.randn(16, 8),), {})
+    assert watched.monitor._responder.diagnosis.inputs.read().trained == {}
+    watched(torch.randn(16, 8))
+    assert len(watched.monitor._responder.diagnosis.inputs.read().trained["x"]) == 1
+
+
+def test_an_evaluation_in_inference_mode_is_looked_at():
+    watched = taiyi_fx.instrument(Two()).eval()
+    with torch.inference_mode():
+        watched(torch.randn(16, 8))
+    (found,) = watched.monitor._responder.diagnosis.inputs.read().evaluated["x"]
+    assert 0.5 < found.deviation < 1.5
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 def test_forwards_of_the_instrumented_model_are_looked_at(compiled):
     watched = taiyi_fx.instrument(Two(), {"layer": ["OutputRMS"]})

@@ -29,6 +29,8 @@ _DIFFERENT = 0.75
 """The share of messages that may have a row of their own: a selection of rows has one for each."""
 _FEW = 64
 """Messages fewer than which may be anything."""
+_LARGEST = 4_000_000
+"""And more than which take long to be looked through."""
 
 
 class Messages(NamedTuple):
@@ -61,7 +63,7 @@ def messages_of(uses: Uses, parameters: Mapping[int, str]) -> Iterator[Messages]
     for node in uses.nodes:
         target = _index_of(node) if name_of(node) in _ADDING else None
         shape = shape_of(node)
-        if target is None or not shape or len(target) < max(_FEW, shape[0]):
+        if target is None or not shape or not max(_FEW, shape[0]) <= len(target) <= _LARGEST:
             continue
         rows = shape[0]
         taken = [(one, index) for one in _taken(node) if (index := _index_of(one)) is not None]

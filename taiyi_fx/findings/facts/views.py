@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import accumulate
+from math import prod
 from operator import mul
 from typing import Any
 
@@ -89,9 +90,10 @@ def torn_inputs(uses: Uses) -> Iterator[tuple[Any, Shape, Shape]]:
         if view is None or base is None or not (view.is_contiguous() and base.is_contiguous()):
             continue  # of a base in another order of its memory, it may be a transpose
         given, made = tuple(map(int, base.shape)), tuple(map(int, view.shape))
-        if base.numel() != view.numel() and name == "input":  # of some samples of a data set
+        if name == "input" and prod(given) != prod(made):  # of some samples of a data set
             given = (made[0], *given[1:])
-        if _is_of_rows(given, made) if name != "input" else _is_of_other_order(given, made):
+        is_torn = _is_of_other_order if name == "input" else _is_of_rows
+        if is_torn(given, made):
             yield node, given, made
 
 
@@ -112,7 +114,8 @@ def _is_of_rows(given: Shape, made: Shape) -> bool:
 
 def _is_of_other_order(given: Shape, made: Shape) -> bool:
     """True for a view of the same sizes in another order, between places that both have."""
-    return any(x != y and sorted(x) == sorted(y) for x, y in _segments(given, made))
+    segments = _segments(given, made) if prod(given) == prod(made) else ()
+    return any(x != y and sorted(x) == sorted(y) for x, y in segments)
 
 
 def _is_of_convolution(node: Any) -> bool:

@@ -189,15 +189,15 @@ class Session:
 
     @contextmanager
     def unread_by(self, witness: Witness | None) -> Iterator[None]:
-        """In the body nothing is read, and another witness is told of training forwards."""
-        due, before = self.run.due, self.witness
+        """In the body nothing is read or looked at, and another witness is told of forwards."""
+        due, before, on_call = self.run.due, self.witness, self.on_call
         self.run.set_due(frozenset())
-        self.witness = witness
+        self.witness, self.on_call = witness, None
         try:
             yield
         finally:
             self.run.set_due(due)
-            self.witness = before
+            self.witness, self.on_call = before, on_call
 
     @contextmanager
     def reading(self) -> Iterator[None]:

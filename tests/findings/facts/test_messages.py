@@ -90,6 +90,11 @@ def test_few_messages_say_nothing():
     assert sent(WAYS["index_add"], *edges(0, 10, count=99)) == []
 
 
+def test_very_many_are_not_looked_through(monkeypatch):
+    monkeypatch.setattr("taiyi_fx.findings.facts.messages._LARGEST", 299)
+    assert sent(WAYS["index_add"], *edges(0, 10)) == []
+
+
 def test_of_what_nothing_is_computed_to_there_is_no_note():
     assert sent(WAYS["index_add"], *edges(0, 10), computed=False) == []
 

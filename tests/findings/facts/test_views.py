@@ -101,6 +101,7 @@ TAKEN_WHOLE = {
         lambda x: x.permute(0, 3, 1, 2).contiguous().permute(0, 2, 3, 1).exp().permute(0, 3, 1, 2),
         nn.Conv2d(3, 4, 3),
     ),
+    "one sample of a data set": ((99, 6, 20), lambda x: x[3].view(1, 6, 20), nn.Conv1d(6, 4, 3)),
     "flat images": ((8, 432), lambda x: x.view(8, 3, 12, 12), nn.Conv2d(3, 4, 3)),
     "patches": (WAVES, lambda x: x.view(8, 30, 4), nn.Linear(4, 2)),
     "waves": (WAVES, lambda x: x.view(-1, 20), nn.Linear(20, 4)),

@@ -12,7 +12,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     called,
     calls_in,
     scopes_of,
-    statements_in,
+    values_in,
 )
 
 _MADE = (
@@ -91,22 +91,11 @@ def _sources_in(scope: Scope) -> dict[str, str]:
     Empty of a name that is made of several.
     """
     found: dict[str, str] = {}
-    for node in (x for x in statements_in(scope) if isinstance(x, ast.Assign)):
-        for target in node.targets:
-            for one, value in _pairs(target, node.value):
-                name = ast.unparse(one).lower()
-                given = value.args if isinstance(value, ast.Call) else []
-                of = _name_of(given[0]) if len(given) == 1 else ""
-                found[name] = of if found.get(name, of) == of else ""
+    for name, values in values_in(scope).items():
+        calls = [x.args if isinstance(x, ast.Call) else [] for x in values]
+        of = {_name_of(given[0]) if len(given) == 1 else "" for given in calls}
+        found[name.lower()] = of.pop() if len(of) == 1 else ""
     return found
-
-
-def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """The targets of a statement, each with what it is set to."""
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-        yield from zip(target.elts, value.elts, strict=False)
-    else:
-        yield target, value
 
 
 def _is_swapped(names: list[str], order: tuple[str, ...], i: int, j: int) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, Function, Scope, statements_in
+from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, Function
 
 HOMES = frozenset("torch F torch.nn.functional torch.linalg".split())
 """Where functions of torch are called."""
@@ -29,25 +29,6 @@ class Derivative(NamedTuple):
 def functions_of(tree: ast.Module) -> Mapping[str, Function]:
     """The functions of a file, by their names."""
     return {x.name: x for x in ast.walk(tree) if isinstance(x, FUNCTIONS)}
-
-
-def values_in(scope: Scope) -> dict[str, list[ast.expr]]:
-    """All values that a scope gives to each name."""
-    found: dict[str, list[ast.expr]] = {}
-    for node in (x for x in statements_in(scope) if isinstance(x, ast.Assign)):
-        for target in node.targets:
-            for name, value in _pairs(target, node.value):
-                found.setdefault(name, []).append(value)
-    return found
-
-
-def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    if isinstance(target, ast.Name):
-        yield target.id, value
-    elif isinstance(target, ast.Tuple):
-        values = value.elts if isinstance(value, ast.Tuple) else [value] * len(target.elts)
-        for one, its in zip(target.elts, values, strict=False):
-            yield from _pairs(one, its)
 
 
 def derived(values: Sequence[ast.expr], helpers: Mapping[str, Function]) -> Derivative | None:

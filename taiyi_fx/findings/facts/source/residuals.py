@@ -11,9 +11,14 @@ from taiyi_fx.findings.facts.source.named_derivatives import (
     Derivative,
     derived,
     functions_of,
+)
+from taiyi_fx.findings.facts.source.syntax import (
+    Scope,
+    called,
+    minimized_in,
+    scopes_of,
     values_in,
 )
-from taiyi_fx.findings.facts.source.syntax import Scope, called, minimized_in, scopes_of
 
 
 def residuals_without_graph(tree: ast.Module) -> Iterator[ast.expr]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
-from taiyi_fx.findings.facts.source.named_derivatives import derived, functions_of, values_in
-from taiyi_fx.findings.facts.source.syntax import Function, calls_in, scopes_of
+from taiyi_fx.findings.facts.source.named_derivatives import derived, functions_of
+from taiyi_fx.findings.facts.source.syntax import Function, calls_in, scopes_of, values_in
 
 
 def second_derivatives(tree: ast.Module) -> Iterator[ast.expr]:

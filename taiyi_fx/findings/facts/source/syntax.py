@@ -59,6 +59,25 @@ def names_in(node: ast.AST, kind: type[ast.expr_context] = ast.Load) -> set[str]
     return {x.id for x in names if isinstance(x.ctx, kind)}
 
 
+def values_in(scope: Scope) -> dict[str, list[ast.expr]]:
+    """All values that a scope gives to each name."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in (x for x in statements_in(scope) if isinstance(x, ast.Assign)):
+        for target in node.targets:
+            for name, value in _pairs(target, node.value):
+                found.setdefault(name, []).append(value)
+    return found
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, ast.Tuple):
+        values = value.elts if isinstance(value, ast.Tuple) else [value] * len(target.elts)
+        for one, its in zip(target.elts, values, strict=False):
+            yield from _pairs(one, its)
+
+
 def has_backward(scope: ast.AST) -> bool:
     """True for code with a call of backward in it, but for that of functions in it."""
     return any(called(call) in ("backward", "manual_backward") for call in calls_in(scope))

@@ -116,9 +116,7 @@ RISING_RATE = Kind(
 
 def rising_rates(evidence: Evidence) -> Iterator[Finding]:
     """Rates that rise in a straight line to the end, far beyond what their schedule begins with."""
-    settings = evidence.optimizer.group_settings
-    for i, one in enumerate(evidence.rates):
-        initial = settings[i].initial if i < len(settings) else 0.0
+    for one, initial in _with_initial_rates(evidence):
         climbs = np.diff(one.values) / np.diff(one.steps)
         last = float(one.values[-1])
         if len(climbs) < _MANY or not 0 < initial * _MUCH <= last:
@@ -133,6 +131,14 @@ def rising_rates(evidence: Evidence) -> Iterator[Finding]:
             at = int(np.argmax(one.values > initial))
             yield RISING_RATE.at(one, at, text, f"at most {initial:.3g}", value=last)
             return
+
+
+def _with_initial_rates(evidence: Evidence) -> Iterator[tuple[Watched, float]]:
+    """The learning rates, each with the one that a scheduler took over; 0 where none is known."""
+    settings = evidence.optimizer.group_settings
+    for one in evidence.rates:
+        group = int(one.quantity.partition(".group")[2] or 0)
+        yield one, settings[group].initial if group < len(settings) else 0.0
 
 
 _HALF = 0.5
@@ -151,9 +157,8 @@ SLOW_WARM_UP = Kind(
 
 def slow_warm_ups(evidence: Evidence) -> Iterator[Finding]:
     """Rates that rise by stairs, and are far below what their schedule is to come to at the end."""
-    settings = evidence.optimizer.group_settings
-    for i, one in enumerate(evidence.rates):
-        initial, last = settings[i].initial if i < len(settings) else 0.0, float(one.values[-1])
+    for one, initial in _with_initial_rates(evidence):
+        last = float(one.values[-1])
         rises = np.flatnonzero(np.diff(one.values))
         is_long = len(rises) > 1 and one.steps[-1] - one.steps[0] >= _LONG
         if not is_long or not 0 < last < _HALF * initial or (np.diff(one.values) < 0).any():

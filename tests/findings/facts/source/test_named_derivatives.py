@@ -2,12 +2,8 @@
 
 import ast
 
-from taiyi_fx.findings.facts.source.named_derivatives import (
-    derived,
-    functions_of,
-    name_in,
-    values_in,
-)
+from taiyi_fx.findings.facts.source.named_derivatives import derived, functions_of, name_in
+from taiyi_fx.findings.facts.source.syntax import values_in
 
 CODE = """
 def d(u, t):

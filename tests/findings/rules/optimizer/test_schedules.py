@@ -141,6 +141,13 @@ def rising(rate, initial=1e-3):
     return [*rising_rates(knowing(known, group_settings=[group]))]
 
 
+@pytest.mark.parametrize(("initial", "count"), [((6e-3, 1e-3), 1), ((1e-3, 6e-3), 0)])
+def test_each_group_s_rate_is_beside_its_own_beginning(initial, count):
+    groups = [GroupSettings((), 0.9, False, initial=one) for one in initial]
+    known = evidence({("", "LearningRate.group1"): CLIMB}, np.arange(60))
+    assert len([*rising_rates(knowing(known, group_settings=groups))]) == count
+
+
 def test_a_warm_up_without_an_end_is_told_with_how_far_it_went():
     (found,) = rising(CLIMB)
     assert (found.kind, found.severity, found.step) == ("rising_rate", "note", 10)
