@@ -6,7 +6,13 @@ from taiyi_fx.findings.facts.empty import of_elements
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.flow import Flow
 from taiyi_fx.findings.facts.forwards import OUTSIDE, Forward
-from taiyi_fx.findings.facts.given_inputs import Distribution, FarEntry, GivenInputs
+from taiyi_fx.findings.facts.given_inputs import (
+    Distribution,
+    FarEntry,
+    GivenInputs,
+    Interleaving,
+    Repeats,
+)
 from taiyi_fx.findings.facts.loss_facts import LossFacts
 from taiyi_fx.findings.facts.loss_graph import LossGraph, loss_graph_of
 from taiyi_fx.findings.facts.model_facts import ModelFacts
@@ -40,6 +46,7 @@ __all__ = [
     "Forward",
     "GivenInputs",
     "GroupSettings",
+    "Interleaving",
     "LayerSettings",
     "LossFacts",
     "LossGraph",
@@ -48,6 +55,7 @@ __all__ = [
     "OptimizerFacts",
     "Regression",
     "RegressionNotes",
+    "Repeats",
     "Slip",
     "Squashed",
     "TargetNotes",

@@ -29,7 +29,7 @@ _STRUCTURAL = OF_TRAINING.union(
     "detached hidden_layers broadcast normalised_samples squashed_loss softmax_axis "
     "untaught_router batch_as_places masked_product reads_ahead padded_targets padded_place "
     "vanishing_gradient odd_weights weighted_mean blank_targets flat_function "
-    "unreached_rows returned_messages".split()
+    "unreached_rows returned_messages torn_edges".split()
 )
 """Kinds of what is wrong in how a model is built and trained, which holds from the first step."""
 _IN_TIME = frozenset(

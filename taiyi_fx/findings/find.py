@@ -139,12 +139,14 @@ from taiyi_fx.findings.rules.values.formats import keep_wider, massive_activatio
 from taiyi_fx.findings.rules.values.growing_values import growing_values
 from taiyi_fx.findings.rules.values.idle_branches import idle_branches
 from taiyi_fx.findings.rules.values.inputs import drifting_inputs, wild_inputs
+from taiyi_fx.findings.rules.values.interleaved_inputs import interleaved_inputs
 from taiyi_fx.findings.rules.values.metrics import undefined_metrics
 from taiyi_fx.findings.rules.values.non_finite import first_step, non_finite
 from taiyi_fx.findings.rules.values.odd_starts import odd_starts
 from taiyi_fx.findings.rules.values.outputs import wild_between, wild_outputs, zero_outputs
 from taiyi_fx.findings.rules.values.ranks import rank_collapses
 from taiyi_fx.findings.rules.values.repeated_inputs import repeated_inputs
+from taiyi_fx.findings.rules.values.repeated_samples import repeated_samples
 from taiyi_fx.findings.rules.values.saturation import saturated
 from taiyi_fx.findings.rules.values.shares import shares_of_trouble
 from taiyi_fx.findings.rules.values.siblings import outliers
@@ -159,6 +161,8 @@ RULES: tuple[Rule, ...] = (
     wild_inputs,
     far_entries,
     repeated_inputs,
+    repeated_samples,
+    interleaved_inputs,
     wild_losses,
     odd_losses,
     wild_parameters,

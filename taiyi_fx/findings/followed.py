@@ -226,6 +226,7 @@ _OF_FADING = (
     "rank_collapse"
 ).split()
 """And by which outputs come to be the same for all samples."""
+_OF_MESSAGES = ("vanishing_gradient", "overfitting", "evaluation_gap")
 _OF_EVALUATION = (
     "stale_statistics dropout_in_evaluation wild_input copied_targets refitted averaged_parameters "
     "fitted_to_each class_sampler evaluation_inputs"
@@ -298,8 +299,8 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("unused_part", {"endless_target": _is_at_any_time}),
     ("unused_offset", {"unreached_rows": _is_at_any_time}),
     *(
-        (kind, dict.fromkeys(("vanishing_gradient", "overfitting"), _is_at_any_time))
-        for kind in ("unused_offset", "unreached_rows", "returned_messages")
+        (kind, dict.fromkeys(_OF_MESSAGES, _is_at_any_time))
+        for kind in ("unused_offset", "unreached_rows", "returned_messages", "torn_edges")
     ),
     ("vanishing_gradient", {"drift": _is_shrinkage_of_all, "outlier": _is_later}),
     ("ended_rate", {"no_update": _is_of_all, "small_steps": _is_at_any_time}),

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
-from taiyi_fx.findings import Distribution, FarEntry, GivenInputs
+from taiyi_fx.findings import Distribution, FarEntry, GivenInputs, Interleaving, Repeats
 from taiyi_fx.passes.probes.modes import is_traced, unseen
-from taiyi_fx.reductions.sums import wide
 from taiyi_fx.warning import WarnOnce
+from taiyi_fx.watch.input_numbers import Look, distribution, furthest, interleaving, repeats
 
-_MOST = 1_000_000
-"""Elements of an input that are looked at."""
+_T = TypeVar("_T")
+
 _FEWEST = 16
 """Elements whose mean says something."""
-_TABLE = 2
-"""Axes of a table: samples, and their entries."""
-_ROWS, _ENTRIES = 32, 4096
-"""Samples of a table by which the spread of an entry is known, and its largest width."""
 
 
 class InputLooks:
@@ -35,8 +32,10 @@ class InputLooks:
     def __init__(self, model: nn.Module, *, strict: bool = False) -> None:
         self._model, self._strict = model, strict
         self._counts = {True: 0, False: 0}
-        self._noted: dict[bool, dict[str, list[Tensor]]] = {True: {}, False: {}}
-        self._far: dict[str, list[Tensor]] = {}
+        self._noted: dict[bool, dict[str, list[Look[Distribution]]]] = {True: {}, False: {}}
+        self._far: dict[str, list[Look[FarEntry]]] = {}
+        self._interleaving: dict[str, list[Look[Interleaving]]] = {}
+        self._repeats: list[Look[Repeats]] = []
         self._warn = WarnOnce()
 
     def look_at(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -62,75 +61,45 @@ class InputLooks:
         if _holds_no_data():
             return
         names = _names_of(self._model)
-        known = self._noted[is_training]
+        known = {names[i] if i < len(names) else str(i): value for i, value in enumerate(args)}
+        known |= kwargs
         with torch.no_grad():
-            for i, value in enumerate(args):
-                self._note_one(names[i] if i < len(names) else str(i), value, known)
-            for name, value in kwargs.items():
-                self._note_one(name, value, known)
+            for name, value in known.items():
+                if _is_plain(value) and value.is_floating_point() and value.numel() >= _FEWEST:
+                    self._note_one(name, value, is_training)
+            tensors = [one for one in tree_leaves(known) if isinstance(one, Tensor) and one.ndim]
+            if is_training and tensors and all(_is_plain(one) for one in tensors):
+                _add(self._repeats, repeats(tensors))
 
-    def _note_one(self, name: str, value: Any, known: dict[str, list[Tensor]]) -> None:
-        if not _is_plain(value) or value.numel() < _FEWEST:
-            return
-        rows = max(1, _MOST // max(1, value[0].numel())) if value.ndim > 1 else _MOST
-        variance, mean = torch.var_mean(value[:rows].float(), correction=0)
-        known.setdefault(name, []).append(torch.stack([mean, variance.sqrt()]))
-        is_table = value.ndim == _TABLE and value.shape[1] <= _ENTRIES
-        if known is self._noted[True] and is_table and len(value) >= _ROWS:
-            self._far.setdefault(name, []).append(_furthest(value[:rows].to(wide(value.device))))
+    def _note_one(self, name: str, value: Tensor, is_training: bool) -> None:
+        _add(self._noted[is_training].setdefault(name, []), distribution(value))
+        if is_training:
+            _add(self._far.setdefault(name, []), furthest(value))
+            _add(self._interleaving.setdefault(name, []), interleaving(value))
 
     def read(self) -> GivenInputs:
         """All that is known; the host waits for the device."""
-        trained, evaluated = (
-            dict(_read(self._noted[is_training])) for is_training in (True, False)
+        return GivenInputs(
+            trained=_read(self._noted[True]),
+            evaluated=_read(self._noted[False]),
+            far=_read(self._far),
+            repeats=[one.read() for one in self._repeats],
+            interleaving=_read(self._interleaving),
         )
-        far = {name: [_far_entry(one) for one in _on_host(of)] for name, of in self._far.items()}
-        return GivenInputs(trained, evaluated, far)
 
 
-def _furthest(table: Tensor) -> Tensor:
-    """The entry that is the furthest from all others in several samples, as numbers of one tensor.
-
-    Of each entry the samples that have its least value, or its largest, are put beside all others:
-    of these the spread is taken.
-    """
-    sides = torch.stack([table, -table])  # the least of the second is the largest
-    ends = sides.amin(1)
-    has_it = sides == ends[:, None]
-    count, rows = has_it.sum(1), len(table)
-    others = sides.masked_fill(has_it, 0)
-    left = (rows - count).clamp(min=1)
-    mean = others.sum(1) / left
-    squares = (others - mean[:, None]).masked_fill(has_it, 0).square().sum(1)
-    gap = sides.masked_fill(has_it, torch.inf).amin(1) - ends
-    distance = gap / (squares / left).sqrt()
-    is_some = (count > 1) & (2 * count <= rows) & (squares > 0) & distance.isfinite()
-    distance = distance.where(is_some, 0)
-    furthest = distance.flatten().argmax()
-    side, entry = furthest // table.shape[1], furthest % table.shape[1]
-    value = ends[side, entry] * (1 - 2 * side)
-    return torch.stack([entry, value, count[side, entry] / rows, distance[side, entry]])
+def _add(looks: list[Look[_T]], look: Look[_T] | None) -> None:
+    if look is not None:
+        looks.append(look)
 
 
-def _far_entry(numbers: Tensor) -> FarEntry:
-    entry, value, share, distance = numbers.tolist()
-    return FarEntry(int(entry), value, share, distance)
-
-
-def _on_host(numbers: list[Tensor]) -> list[Tensor]:
-    """The same on the host, for which it waits but once."""
-    numbers[:] = [one.cpu() for one in numbers]
-    return numbers
-
-
-def _read(noted: dict[str, list[Tensor]]) -> Iterator[tuple[str, list[Distribution]]]:
-    for name, numbers in noted.items():
-        yield name, [Distribution(*one.tolist()) for one in _on_host(numbers)]
+def _read(looks: Mapping[str, Sequence[Look[_T]]]) -> dict[str, list[_T]]:
+    return {name: [one.read() for one in every] for name, every in looks.items() if every}
 
 
 def _is_plain(value: Any) -> bool:
-    """True for a dense tensor of floating point that holds data."""
-    if type(value) is not Tensor or not value.is_floating_point() or value.is_nested:
+    """True for a dense tensor that holds data."""
+    if type(value) is not Tensor or value.is_nested or value.is_quantized:
         return False
     return value.layout == torch.strided and not value.is_meta
 

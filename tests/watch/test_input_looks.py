@@ -20,6 +20,11 @@ class Two(nn.Module):
         return self.layer(x) + (0 if y is None else y)
 
 
+class Any(nn.Module):
+    def forward(self, *xs, **named):
+        return xs
+
+
 def looked(*calls, model=None):
     looks = InputLooks(model or Two(), strict=True)
     for args, kwargs in calls:
@@ -61,17 +66,7 @@ def test_what_is_no_tensor_of_many_numbers_is_left_out(x):
 
 
 def test_arguments_beyond_the_named_ones_have_numbers():
-    class Any(nn.Module):
-        def forward(self, *xs):
-            return xs
-
     assert [*looked(((torch.ones(32), torch.ones(32)), {}), model=Any()).trained] == ["0", "1"]
-
-
-def test_a_large_input_is_looked_at_in_part():
-    x = torch.cat([torch.zeros(1000, 1000), torch.ones(1000, 1000)])
-    ((mean, deviation),) = looked(((x,), {})).trained["x"]
-    assert (mean, deviation) == (0, 0)
 
 
 class Broken:
@@ -153,38 +148,12 @@ def test_forwards_of_the_instrumented_model_are_looked_at(compiled):
     assert (len(known.trained["x"]), len(known.evaluated["x"])) == (1, 2)
 
 
-def table(rows=200, entries=6):
-    return torch.randn(rows, entries, generator=torch.Generator().manual_seed(0))
-
-
-@pytest.mark.parametrize("code", [-999.0, 1e4])
-def test_an_entry_with_a_code_for_what_is_missing_is_the_furthest(code):
-    x = table()
-    x[::20, 4] = code
-    (found,) = looked(((x,), {})).far["x"]
-    others = x[x[:, 4] != code, 4].double()
-    ends = others.amin() if code < 0 else others.amax()
-    assert (found.entry, found.value, found.share) == (4, code, pytest.approx(0.05))
-    distance = abs(float(ends) - code) / float(others.std(correction=0))
-    assert found.distance == pytest.approx(distance)
-
-
-@pytest.mark.parametrize(
-    "x",
-    [
-        table(),
-        (table() > 0).float(),
-        torch.nn.functional.one_hot(torch.arange(200) % 6, 6).float(),
-        table().clamp(min=-1),
-        torch.zeros(200, 6),
-        torch.where(table() > 1.5, -999.0, 1.0),
-    ],
-    ids=["drawn", "flags", "classes", "clamped", "zeros", "two values"],
-)
-def test_other_tables_have_none_that_is_far(x):
-    (found,) = looked(((x,), {})).far["x"]
-    assert found.distance < 5
-
-
-def test_few_rows_and_images_are_no_tables():
-    assert looked(((table(31),), {})).far == looked(((torch.randn(64, 3, 4, 4),), {})).far == {}
+def test_copies_are_those_of_all_inputs_of_training_together():
+    x = torch.randn(32, 5)
+    twice = torch.cat([x, x])
+    (alone,) = looked(((twice,), {}), model=Any()).repeats
+    assert (alone.samples, alone.different, alone.is_doubled) == (64, 32, True)
+    (beside,) = looked(((twice,), {"t": {"times": torch.arange(64)}}), model=Any()).repeats
+    assert (beside.different, beside.is_doubled) == (64, False)
+    assert looked(((twice,), {"edges": torch.zeros(2, 64)}), model=Any()).repeats == []
+    assert looked(((twice,), {}), model=Any().eval()).repeats == []

@@ -35,6 +35,41 @@ class FarEntry(NamedTuple):
     distance: float
 
 
+class Repeats(NamedTuple):
+    """How many samples of one batch are copies of others, to the last bit, in all inputs.
+
+    Attributes:
+        samples: The samples of the batch.
+        different: Those that are different from each other.
+        continuous: The samples of which most numbers are no integers, codes or padding.
+        is_doubled: True if its halves are equal, or each two samples that follow each other.
+    """
+
+    samples: int
+    different: int
+    continuous: int
+    is_doubled: bool
+
+
+class Interleaving(NamedTuple):
+    """How much numbers differ that are near each other in memory, or as far apart as channels.
+
+    Root mean squares over one batch. Of images and signals whose channels come first, the next
+    number is the next pixel: of such whose channels came last in memory, it is another channel.
+
+    Attributes:
+        shape: The shape of one sample, channels first.
+        next: The difference to the next number.
+        next_but_channels: That to the number behind as many as there are channels.
+        across: The same where one channel ends and the next begins.
+    """
+
+    shape: tuple[int, ...]
+    next: float
+    next_but_channels: float
+    across: float
+
+
 @dataclass(frozen=True)
 class GivenInputs:
     """The model's inputs of floating point in some forwards, the first and ever rarer ones.
@@ -43,8 +78,12 @@ class GivenInputs:
         trained: Those of training, by the input's name, or its number from 0.
         evaluated: Those of evaluation, likewise.
         far: The furthest entry of each input of training that is a table, in forwards.
+        repeats: The copies among the samples of each batch of training.
+        interleaving: The order of the numbers of each input of training that has channels.
     """
 
     trained: Mapping[str, Sequence[Distribution]] = field(default_factory=dict)
     evaluated: Mapping[str, Sequence[Distribution]] = field(default_factory=dict)
     far: Mapping[str, Sequence[FarEntry]] = field(default_factory=dict)
+    repeats: Sequence[Repeats] = ()
+    interleaving: Mapping[str, Sequence[Interleaving]] = field(default_factory=dict)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from taiyi_fx.findings.facts.autograd import (
     KEEPS,
     Uses,
@@ -29,8 +32,10 @@ _DIFFERENT = 0.75
 """The share of messages that may have a row of their own: a selection of rows has one for each."""
 _FEW = 64
 """Messages fewer than which may be anything."""
-_LARGEST = 4_000_000
-"""And more than which take long to be looked through."""
+_LARGEST, _MANY = 4_000_000, 500_000
+"""And more than which take long to be looked through, and to be sorted."""
+_SURE = 0.95
+"""The share of edges with one back in a graph without directions: others have it by chance."""
 
 
 class Messages(NamedTuple):
@@ -41,12 +46,14 @@ class Messages(NamedTuple):
         rows: The rows there are.
         used: The rows there would have to be: one more than the largest index.
         comes_back: True if each arrives at the row that it started from, several at many rows.
+        is_torn: True if starts and ends are like a list of pairs that was cut in two halves.
     """
 
     module: str
     rows: int
     used: int
-    comes_back: bool
+    comes_back: bool = False
+    is_torn: bool = False
 
 
 def messages_of(uses: Uses, parameters: Mapping[int, str]) -> Iterator[Messages]:
@@ -72,7 +79,8 @@ def messages_of(uses: Uses, parameters: Mapping[int, str]) -> Iterator[Messages]
             module = owner_before(node, parameters)
             others = [x for x in starts if not bool((x == target).all())]
             if others:
-                yield Messages(module, rows, _used([target, *others]), comes_back=False)
+                used = _used([target, *others])
+                yield Messages(module, rows, used, is_torn=_is_torn(others[0], target, rows))
             elif len(taken) == 1 and _is_given(node, taken[0][0]):
                 repeated = len(target.unique()) <= _DIFFERENT * len(target)
                 yield Messages(module, rows, rows, comes_back=repeated)
@@ -83,6 +91,28 @@ def _used(indices: list[Any]) -> int:
     target, *starts = indices
     ends = [(start[start != target], target[start != target]) for start in starts]
     return max((int(x.max()) + 1 for pair in ends for x in pair if len(x)), default=0)
+
+
+def _is_torn(start: Any, target: Any, rows: int) -> bool:
+    """True if pairs of both in the order of memory are like edges, and pairs across are not.
+
+    As of a list of pairs that was reshaped to two rows, where a transpose was meant.
+    """
+    start, target = start.cpu().numpy(), target.cpu().numpy()
+    if len(start) > rows and np.array_equal(start[-rows:], np.arange(rows)):
+        start, target = start[:-rows], target[:-rows]  # without the loops that were added
+    if not _FEW <= len(start) <= _MANY or _are_edges(start, target):
+        return False
+    orders = np.concatenate([start, target]), np.concatenate([target, start])
+    return any(_are_edges(pairs[::2], pairs[1::2]) for pairs in orders)
+
+
+def _are_edges(start: NDArray[np.int64], target: NDArray[np.int64]) -> bool:
+    """True if nearly each edge has one that leads back, or all lead the same way."""
+    if (start < target).all() or (start > target).all():
+        return True
+    rows = 1 + max(start.max(), target.max())
+    return bool(np.isin(target * rows + start, start * rows + target).mean() > _SURE)
 
 
 def _index_of(node: Any) -> Any:

@@ -56,6 +56,11 @@ class ModelFacts:
     same_masks: Mapping[str, int] = field(default_factory=dict)
     slips: Mapping[str, Sequence[Slip]] = field(default_factory=dict)
 
+    @property
+    def has_dropout(self) -> bool:
+        """True if a dropout of the model drops anything."""
+        return any(one.drops > 0 for one in self.settings.values())
+
     @staticmethod
     def of(modules: Mapping[str, Any], slips: Mapping[str, Sequence[Slip]]) -> ModelFacts:
         """The facts about a model.

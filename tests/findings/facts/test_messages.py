@@ -86,6 +86,33 @@ def test_a_selection_of_rows_is_no_message():
     assert sent(WAYS["index_add"], chosen, chosen) == [(ROWS, False)]
 
 
+def graph_of(*, both_ways, count=300):
+    """Edges of a graph as a list of pairs."""
+    source, target = edges(0, ROWS, count)
+    low, high = torch.minimum(source, target), torch.maximum(source, target)
+    low, high = low[low != high], high[low != high]
+    pairs = torch.stack([low, high], 1)
+    return torch.stack([pairs, pairs.flip(1)], 1).reshape(-1, 2) if both_ways else pairs
+
+
+@pytest.mark.parametrize("both_ways", [True, False])
+@pytest.mark.parametrize("has_loops", [True, False])
+def test_a_list_of_pairs_that_was_cut_in_two_halves_is_told(both_ways, has_loops):
+    pairs, loops = graph_of(both_ways=both_ways), torch.arange(ROWS)
+    for ends, is_torn in ((pairs.reshape(2, -1), True), (pairs.t(), False)):
+        source, target = torch.cat([ends, loops.expand(2, -1)], 1) if has_loops else ends
+        for x, y in ((source, target), (target, source)):
+            layer = nn.Linear(WIDTH, WIDTH)
+            loss = WAYS["index_add"](layer(torch.randn(ROWS, WIDTH)), x, y).sum()
+            assert [one.is_torn for one in messages_of(Uses.of(loss), {})] == [is_torn]
+
+
+def test_edges_at_random_are_no_list_of_pairs():
+    layer = nn.Linear(WIDTH, WIDTH)
+    loss = WAYS["index_add"](layer(torch.randn(ROWS, WIDTH)), *edges(0, ROWS)).sum()
+    assert [one.is_torn for one in messages_of(Uses.of(loss), {})] == [False]
+
+
 def test_few_messages_say_nothing():
     assert sent(WAYS["index_add"], *edges(0, 10, count=99)) == []
 

@@ -24,10 +24,16 @@ RETURNED_MESSAGES = Kind(
     "Take values at one end of the edges and add them up at the other: "
     "out.index_add_(0, target, x[source])",
 )
+TORN_EDGES = Kind(
+    "torn_edges",
+    "warning",
+    "Make the two rows by torch.tensor(edges).t().contiguous(): a reshape to (2, -1) cuts the list "
+    "of pairs in two halves",
+)
 
 
 def stray_messages(evidence: Evidence) -> Iterator[Finding]:
-    """Layers that send messages among the first few rows alone, or to where they come from."""
+    """Layers that send messages among the first few rows, to where they come from, or at random."""
     for loss, graph in evidence.graphs:
         few = [one for one in graph.messages if one.used < _USED * one.rows]
         if few and len(few) == len(graph.messages):
@@ -46,3 +52,12 @@ def stray_messages(evidence: Evidence) -> Iterator[Finding]:
                 "by the same index: each row is sent what it has itself, and nothing of others"
             )
             yield RETURNED_MESSAGES.at(loss, 0, text, "two indices", module=one.module)
+        torn = [one for one in graph.messages if one.is_torn]
+        if torn:
+            one = torn[-1]
+            text = (
+                f"on the way to {loss.quantity!r}, messages go between rows that are no pairs of a "
+                "graph: put one behind the other, starts and ends are a list of pairs, with each "
+                "edge back, or all one way, which was cut in two halves"
+            )
+            yield TORN_EDGES.at(loss, 0, text, "starts and ends of edges", module=one.module)

@@ -36,25 +36,34 @@ def batch_of(offset):
     return torch.randn(GRAPHS * NODES, 8), torch.cat(each, 1)
 
 
+def torn_batch(_):
+    rows = torch.arange(GRAPHS * NODES)
+    pairs = torch.stack([rows, (rows + 1) % len(rows), (rows + 1) % len(rows), rows], 1)
+    return torch.randn(GRAPHS * NODES, 8), pairs.reshape(2, -1)
+
+
 @pytest.mark.parametrize(
-    ("offset", "ends", "kinds"),
+    ("made", "offset", "ends", "kinds"),
     [
-        (NODES, [0, 1], []),
-        (0, [0, 1], ["unreached_rows"]),
-        (NODES, [0, 0], ["returned_messages"]),
+        (batch_of, NODES, [0, 1], []),
+        (batch_of, 0, [0, 1], ["unreached_rows"]),
+        (batch_of, NODES, [0, 0], ["returned_messages"]),
+        (torn_batch, 0, [0, 1], ["torn_edges"]),
     ],
-    ids=["sound", "without offsets", "sent back"],
+    ids=["sound", "without offsets", "sent back", "cut in halves"],
 )
-def test_messages_that_go_astray_are_told(offset, ends, kinds):
+def test_messages_that_go_astray_are_told(made, offset, ends, kinds):
     torch.manual_seed(0)
     watched = taiyi_fx.instrument(Graphs(ends))
     for step in range(3):
-        loss = F.cross_entropy(watched(*batch_of(offset)), torch.randint(2, (GRAPHS,)))
+        loss = F.cross_entropy(watched(*made(offset)), torch.randint(2, (GRAPHS,)))
         watched.monitor.log("loss", loss)
         loss.backward()
         watched.monitor.track(step)
     found = [
-        x for x in watched.monitor.findings if x.kind in ("unreached_rows", "returned_messages")
+        x
+        for x in watched.monitor.findings
+        if x.kind in ("unreached_rows", "returned_messages", "torn_edges")
     ]
     assert [x.kind for x in found] == kinds
     if kinds == ["unreached_rows"]:

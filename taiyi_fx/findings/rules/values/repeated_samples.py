@@ -1,0 +1,63 @@
+"""Samples of one batch that are copies of others, to the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.given_inputs import Repeats
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+_FEW = 3
+"""Batches that have to have copies, of which the first may be one of padding or of a warm-up."""
+_COPIES = 0.4
+"""Copies for each sample of its own: fewer come of drawing with replacement."""
+
+REPEATED_SAMPLES = Kind(
+    "repeated_samples",
+    "warning",
+    "Look at how the batch is made: a buffer that keeps references to an array which is changed in "
+    "place afterwards (keep array.copy()), indices that repeat, a cache that hands out one sample",
+)
+_DOUBLED = (
+    "Draw each view by a random state of its own: both are made by the same seed, or one is handed "
+    "out twice"
+)
+
+
+def repeated_samples(evidence: Evidence) -> Iterator[Finding]:
+    """Batches of which many samples are copies, or all are there twice in a model without noise."""
+    looks = [one for one in evidence.inputs.repeats if one.different > 2]
+    if len(looks) < _FEW or not evidence.series:
+        return
+    if all(map(_is_doubled, looks)) and not evidence.model.has_dropout:
+        last = looks[-1]
+        text = (
+            f"each sample of the batch is there twice, to the last bit ({last.different} of "
+            f"{last.samples} are different), and the model has no dropout: the second is answered "
+            "as the first"
+        )
+        others = {"module": "", "value": float(last.different), "advice": _DOUBLED}
+        yield REPEATED_SAMPLES.at(evidence.series[0], 0, text, "two different views", **others)
+        return
+    copied = [one for one in looks if _has_copies(one)]
+    is_odd = any(one.samples % one.different for one in copied)  # else each is there as often
+    if is_odd and len(copied) >= _FEW and 2 * len(copied) >= len(looks):
+        first = copied[0]
+        text = (
+            f"only {first.different} of the {first.samples} samples of a batch are different from "
+            f"each other, to the last bit, and likewise in {len(copied)} of the {len(looks)} "
+            "batches that were looked at"
+        )
+        others = {"module": "", "value": float(first.different)}
+        yield REPEATED_SAMPLES.at(evidence.series[0], 0, text, "different samples", **others)
+
+
+def _is_doubled(one: Repeats) -> bool:
+    return one.is_doubled and 2 * one.different == one.samples
+
+
+def _has_copies(one: Repeats) -> bool:
+    """True for samples of measured numbers, of which many are copies."""
+    return 2 * one.continuous > one.samples > (1 + _COPIES) * one.different

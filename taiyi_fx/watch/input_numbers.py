@@ -1,0 +1,146 @@
+"""Numbers of the inputs of one forward, found on the device and without waiting for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from taiyi_fx.findings import Distribution, FarEntry, Interleaving, Repeats
+from taiyi_fx.reductions.sums import wide
+
+_T = TypeVar("_T")
+
+_MOST = 1_000_000
+"""Elements of an input that are looked at."""
+_ROWS, _ENTRIES = 32, 4096
+"""Samples of a table by which the spread of an entry is known, and its largest width."""
+_PAIRS = 16
+"""Samples fewer than which may be repeated by chance."""
+_CHANNELS = 64
+"""Channels more than which are features."""
+_RUN = 4
+"""Places of one channel, in channels, below which it has no order."""
+
+
+class Look(Generic[_T]):
+    """The result of one look at an input, on its device until it is asked for.
+
+    Args:
+        numbers: A few numbers in one tensor.
+        meaning: Makes the fact of them, in their order.
+    """
+
+    def __init__(self, numbers: Sequence[Tensor], meaning: Callable[..., _T]) -> None:
+        self._numbers, self._meaning = torch.stack([*numbers]), meaning
+
+    def read(self) -> _T:
+        """The fact; the first time the host waits for the device."""
+        self._numbers = self._numbers.cpu()
+        return self._meaning(*self._numbers.tolist())
+
+
+def distribution(value: Tensor) -> Look[Distribution]:
+    """The mean and the deviation of an input."""
+    variance, mean = torch.var_mean(_first(value).float(), correction=0)
+    return Look([mean, variance.sqrt()], Distribution)
+
+
+def furthest(table: Tensor) -> Look[FarEntry] | None:
+    """The entry of a table that is the furthest from all others in several samples.
+
+    Of each entry the samples that have its least value, or its largest, are put beside all others:
+    of these the spread is taken. None of what is no table.
+    """
+    if table.ndim != 2 or table.shape[1] > _ENTRIES or len(table) < _ROWS:
+        return None
+    table = _first(table).to(wide(table.device))
+    sides = torch.stack([table, -table])  # the least of the second is the largest
+    ends = sides.amin(1)
+    has_it = sides == ends[:, None]
+    count, rows = has_it.sum(1), len(table)
+    others = sides.masked_fill(has_it, 0)
+    left = (rows - count).clamp(min=1)
+    mean = others.sum(1) / left
+    squares = (others - mean[:, None]).masked_fill(has_it, 0).square().sum(1)
+    gap = sides.masked_fill(has_it, torch.inf).amin(1) - ends
+    distance = gap / (squares / left).sqrt()
+    is_some = (count > 1) & (2 * count <= rows) & (squares > 0) & distance.isfinite()
+    distance = distance.where(is_some, 0)
+    furthest = distance.flatten().argmax()
+    side, entry = furthest // table.shape[1], furthest % table.shape[1]
+    value = ends[side, entry] * (1 - 2 * side)
+    return Look([entry, value, count[side, entry] / rows, distance[side, entry]], _far_entry)
+
+
+def _far_entry(entry: float, *numbers: float) -> FarEntry:
+    return FarEntry(int(entry), *numbers)
+
+
+def repeats(values: Sequence[Tensor]) -> Look[Repeats] | None:
+    """The copies among the samples of a batch, by one number for each sample made of its bits.
+
+    None where its samples are few, or one of the inputs has no entry for each.
+
+    Args:
+        values: All inputs of one forward.
+    """
+    samples = len(values[0])
+    if samples < _PAIRS or any(len(value) != samples for value in values):
+        return None
+    codes = torch.zeros(samples, dtype=torch.int64, device=values[0].device)
+    is_continuous = codes.bool()
+    for i, value in enumerate(values):
+        rows = value.reshape(samples, -1)
+        rows = rows[:, :: max(1, rows.numel() // _MOST)]
+        codes = codes + _codes(rows, i)
+        if value.is_floating_point():
+            is_continuous |= 2 * (rows != rows.round()).sum(1) >= rows.shape[1]
+    order, half = codes.sort().values, samples // 2
+    different = 1 + (order[1:] != order[:-1]).sum()
+    is_doubled = (codes[:half] == codes[half : 2 * half]).all()
+    is_doubled |= (codes[: 2 * half : 2] == codes[1 : 2 * half : 2]).all()
+    return Look([different, is_continuous.sum(), is_doubled.long()], partial(_repeats, samples))
+
+
+def _repeats(samples: int, different: int, continuous: int, is_doubled: int) -> Repeats:
+    return Repeats(samples, different, continuous, bool(is_doubled))
+
+
+def _codes(rows: Tensor, salt: int) -> Tensor:
+    """One integer for each row: equal for rows of equal bits, whatever their order is summed in."""
+    bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    weights = torch.arange(1, rows.shape[1] + 1, device=rows.device) + (salt << 40)
+    weights = weights * 0x1E3779B97F4A7C15  # products of integers that wrap, as hashes have them
+    weights = (weights ^ (weights >> 29)) * 0x3F58476D1CE4E5B9
+    return (rows.view(bits[rows.element_size()]).long() * (weights | 1)).sum(1)
+
+
+def interleaving(value: Tensor) -> Look[Interleaving] | None:
+    """How much the numbers of images and signals differ from those near them in memory.
+
+    None of what has one channel, very many, or few places in each.
+    """
+    if value.ndim not in (3, 4) or not 1 < value.shape[1] <= _CHANNELS:
+        return None
+    shape = tuple(value.shape[1:])
+    channels, places = shape[0], prod(shape[1:])
+    if places < _RUN * channels:
+        return None
+    flat = _first(value).float().reshape(-1, channels * places)
+    far = flat[:, channels:] - flat[:, :-channels]
+    starts = torch.arange(1, channels, device=value.device)[:, None] * places
+    across = far[:, (starts - 1 - torch.arange(channels, device=value.device)).flatten()]
+    sizes = [x.square().mean().sqrt() for x in (flat.diff(dim=1), far, across)]
+    return Look(sizes, partial(Interleaving, shape))
+
+
+def _first(value: Tensor) -> Tensor:
+    """As many samples as are looked at."""
+    if value.ndim < 2:
+        return value[:_MOST]
+    return value[: max(1, _MOST // max(1, value[0].numel()))]

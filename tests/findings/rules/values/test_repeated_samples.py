@@ -1,0 +1,53 @@
+"""Samples that are copies of others."""
+
+from dataclasses import replace
+
+import pytest
+
+from taiyi_fx.findings import GivenInputs, LayerSettings, ModelFacts, Repeats
+from taiyi_fx.findings.rules.values.repeated_samples import repeated_samples
+from tests.findings.given import evidence
+
+TWICE = Repeats(64, 32, 64, is_doubled=True)
+COPIED = Repeats(64, 27, 64, is_doubled=False)
+OTHER = Repeats(64, 64, 64, is_doubled=False)
+DROPS = ModelFacts(settings={"drop": LayerSettings(0.1, 0, 0, 0)})
+
+
+def found_for(*looks, model=None):
+    known = evidence({("", "loss"): 1.0})
+    inputs = GivenInputs(repeats=looks)
+    return [*repeated_samples(replace(known, inputs=inputs, model=model or ModelFacts()))]
+
+
+def test_batches_of_which_each_sample_is_there_twice_are_told_without_dropout():
+    (found,) = found_for(TWICE, TWICE, TWICE)
+    assert (found.kind, found.severity, found.module) == ("repeated_samples", "warning", "")
+    assert "each sample of the batch is there twice, to the last bit (32 of 64" in found.text
+    assert "random state of its own" in found.advice
+    assert found_for(TWICE, TWICE, TWICE, model=DROPS) == []
+
+
+def test_batches_with_many_copies_are_told():
+    (found,) = found_for(COPIED, COPIED, COPIED, OTHER)
+    assert "only 27 of the 64 samples of a batch are different" in found.text
+    assert "in 3 of the 4 batches" in found.text
+    assert "references to an array" in found.advice
+
+
+@pytest.mark.parametrize(
+    "looks",
+    [
+        (TWICE, TWICE),
+        (TWICE, TWICE, OTHER),
+        (COPIED, COPIED),
+        (COPIED, COPIED, COPIED, OTHER, OTHER, OTHER, OTHER),
+        (COPIED._replace(continuous=20),) * 4,
+        (COPIED._replace(different=16),) * 4,
+        (COPIED._replace(different=1),) * 4,
+        (COPIED._replace(different=50),) * 4,
+    ],
+    ids="few mixed twice seldom codes even constant replacement".split(),
+)
+def test_others_are_not(looks):
+    assert found_for(*looks) == []
