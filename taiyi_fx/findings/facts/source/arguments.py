@@ -11,7 +11,9 @@ from taiyi_fx.findings.facts.source.syntax import (
     Scope,
     called,
     calls_in,
+    made_by,
     scopes_of,
+    statements_in,
     values_in,
 )
 
@@ -75,14 +77,11 @@ def _objects_in(tree: ast.Module) -> dict[str, str]:
 
     Not of those with settings of their own, as a ``log_target``.
     """
-    found: dict[str, str] = {}
-    for node in (x for x in ast.walk(tree) if isinstance(x, ast.Assign)):
-        value = node.value
-        if isinstance(value, ast.Call) and called(value) in _CLASSES:
-            is_plain = "log_target" not in {x.arg for x in value.keywords}
-            for target in node.targets if is_plain else ():
-                found[ast.unparse(target)] = _CLASSES[called(value)]
-    return found
+    return {
+        name: _CLASSES[called(call)]
+        for name, call in made_by(_CLASSES, ast.walk(tree))
+        if "log_target" not in {x.arg for x in call.keywords}
+    }
 
 
 def _sources_in(scope: Scope) -> dict[str, str]:
@@ -91,7 +90,7 @@ def _sources_in(scope: Scope) -> dict[str, str]:
     Empty of a name that is made of several.
     """
     found: dict[str, str] = {}
-    for name, values in values_in(scope).items():
+    for name, values in values_in(statements_in(scope)).items():
         calls = [x.args if isinstance(x, ast.Call) else [] for x in values]
         of = {_name_of(given[0]) if len(given) == 1 else "" for given in calls}
         found[name.lower()] = of.pop() if len(of) == 1 else ""

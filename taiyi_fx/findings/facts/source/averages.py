@@ -10,6 +10,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     FUNCTIONS,
     called,
     factors_of,
+    given_in,
     is_number,
     signed_terms_of,
 )
@@ -151,9 +152,8 @@ def _models_of(tree: ast.Module) -> dict[str, str]:
 def _numbers_of(tree: ast.Module) -> dict[str, float]:
     """The names that are one and the same number wherever they are set."""
     found: dict[str, set[float | None]] = {}
-    for node in (x for x in ast.walk(tree) if isinstance(x, ast.Assign)):
-        for target in node.targets:
-            found.setdefault(ast.unparse(target), set()).add(_value(node.value, {}))
+    for name, value, _ in given_in(ast.walk(tree)):
+        found.setdefault(name, set()).add(_value(value, {}))
     for of in (x.args for x in ast.walk(tree) if isinstance(x, FUNCTIONS)):
         every = [*of.posonlyargs, *of.args]
         for one, value in zip(every[len(every) - len(of.defaults) :], of.defaults, strict=True):

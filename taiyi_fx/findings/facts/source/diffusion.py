@@ -16,6 +16,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     scopes_of,
     signed_terms_of,
     statements_in,
+    values_in,
 )
 
 _DEVIATIONS = frozenset("std stds sigma sigmas stddev std_dev".split())
@@ -31,7 +32,7 @@ def uncumulated_noise(tree: ast.Module) -> Iterator[ast.expr]:
     """
     multiplied = {ast.unparse(of) for call in ast.walk(tree) if (of := _multiplied(call))}
     for scope in scopes_of(tree) if multiplied else ():
-        values = _values_in(scope)
+        values = _set_once_in(scope)
         own = {id(x.value): ast.unparse(x.targets[0]) for x in _sets_in(scope)}
         for node in inner(scope):
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
@@ -174,15 +175,10 @@ def _sets_in(scope: Scope) -> list[ast.Assign]:
     return [x for x in statements_in(scope) if isinstance(x, ast.Assign)]
 
 
-def _values_in(scope: Scope) -> dict[str, ast.expr]:
+def _set_once_in(scope: Scope) -> dict[str, ast.expr]:
     """The values of names that a scope sets once, to entries of something."""
-    found: dict[str, list[ast.expr]] = {}
-    for node in _sets_in(scope):
-        for target in node.targets:
-            if isinstance(target, ast.Name):
-                found.setdefault(target.id, []).append(node.value)
     return {
         name: of[0]
-        for name, of in found.items()
+        for name, of in values_in(statements_in(scope)).items()
         if len(of) == 1 and isinstance(of[0], (ast.Subscript, ast.Call))
     }

@@ -11,9 +11,11 @@ from taiyi_fx.findings.facts.source.syntax import (
     Loop,
     called,
     calls_in,
+    given_in,
     loops_in,
     names_in,
     scopes_of,
+    values_in,
     whose,
 )
 
@@ -89,11 +91,9 @@ def _too_early(
 
 def _models_in(loss: str, loop: Loop, tree: ast.Module) -> set[str]:
     """The names that a loss is made of in a loop, and what these were made of by a call."""
-    sets = [x for x in ast.walk(loop) if isinstance(x, ast.Assign)]
-    values = [x.value for x in sets if loss in map(ast.unparse, x.targets)]
+    values = values_in(ast.walk(loop)).get(loss, ())
     names = {name for value in values for name in names_in(value)}
-    made = [x for x in ast.walk(tree) if isinstance(x, ast.Assign)]
-    for node in made:
-        if names & {*map(ast.unparse, node.targets)} and isinstance(node.value, ast.Call):
-            names |= {ast.unparse(one) for one in node.value.args[:1]}
+    for name, value, _ in given_in(ast.walk(tree)):
+        if name in names and isinstance(value, ast.Call):
+            names |= {ast.unparse(one) for one in value.args[:1]}
     return names

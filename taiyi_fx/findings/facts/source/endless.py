@@ -10,12 +10,14 @@ from taiyi_fx.findings.facts.source.syntax import (
     Scope,
     called,
     factors_of,
+    given_in,
     has_backward,
     inner,
     names_in,
     scopes_of,
     statements_in,
     terms_of,
+    values_in,
 )
 
 _DISCOUNT = re.compile(r"(\w+[._])?(gamma|discount(_factor)?)")
@@ -52,8 +54,8 @@ def _discounted(term: ast.expr) -> ast.expr | None:
 def _is_best(value: ast.expr, scope: Scope) -> bool:
     """True for the best of what a network returns, also by a name, with nothing about an end."""
     if isinstance(value, ast.Name):
-        sets = [x.value for x in _sets_of(value.id, scope) if isinstance(x, ast.Assign)]
-        return bool(sets) and all(_is_best_of_calls(x) for x in sets)
+        sets = values_in(statements_in(scope)).get(value.id, [])
+        return bool(sets) and all(map(_is_best_of_calls, sets))
     return _is_best_of_calls(value)
 
 
@@ -69,20 +71,10 @@ def _is_plain(node: ast.Assign, scope: Scope) -> bool:
     is_set = any(
         isinstance(x.ctx, ast.Store) and names & names_in(x.value) and _tells_ends(x) for x in parts
     )
-    sets = [x for name in names for x in _sets_of(name, scope)]
-    products = [x for x in sets if not isinstance(x, ast.Assign)]
-    return not (is_set or products or any(_tells_ends(x.value) for x in sets if x is not node))
-
-
-def _sets_of(name: str, scope: Scope) -> list[ast.Assign | ast.AugAssign]:
-    """The statements that give something to a name, and to it alone."""
-    return [
-        x
-        for x in statements_in(scope)
-        if isinstance(x, (ast.Assign, ast.AugAssign))
-        and name
-        in [ast.unparse(y) for y in (x.targets if isinstance(x, ast.Assign) else [x.target])]
-    ]
+    every = statements_in(scope)
+    is_changed = any(isinstance(x, ast.AugAssign) and ast.unparse(x.target) in names for x in every)
+    others = (x.value for x in given_in(every) if x.name in names and x.value is not node.value)
+    return not (is_set or is_changed or any(map(_tells_ends, others)))
 
 
 def _tells_ends(node: ast.AST) -> bool:

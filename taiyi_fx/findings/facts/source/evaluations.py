@@ -7,7 +7,14 @@ import re
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, Function, called, has_backward, whose
+from taiyi_fx.findings.facts.source.syntax import (
+    FUNCTIONS,
+    Function,
+    called,
+    has_backward,
+    made_by,
+    whose,
+)
 
 _WITHOUT_GRADIENT = re.compile(r"no_grad|inference_mode")
 _EVALUATION = re.compile(
@@ -27,14 +34,7 @@ def evaluated_in_training_mode(tree: ast.Module) -> Iterator[ast.expr]:
     if not are_trained or any(called(call) == "eval" or _switches(call) for call in calls):
         return
     models = _USUAL | {whose(call) for call in calls if called(call) == "parameters"}
-    models |= {
-        ast.unparse(target)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign)
-        and isinstance(node.value, ast.Call)
-        and called(node.value) == "instrument"
-        for target in node.targets
-    }
+    models |= {name for name, _ in made_by(("instrument",), ast.walk(tree))}
     for block in filter(_is_without_gradient, ast.walk(tree)):
         if _EVALUATION.search(ast.unparse(block)) and not has_backward(block):
             own = (x for x in ast.walk(block) if isinstance(x, ast.Call) and x.args)

@@ -12,9 +12,11 @@ from taiyi_fx.findings.facts.source.syntax import (
     Function,
     called,
     calls_in,
+    given_in,
     inner,
     scopes_of,
     statements_in,
+    values_in,
 )
 
 _IMAGES = re.compile(r"(x|xs|im|ims|imgs?|images?|inputs?|pixels?|pixel_values|batch)(_\w+)?")
@@ -101,18 +103,15 @@ def _random_transforms(tree: ast.Module) -> set[str]:
     Also ``self.transform``, where a class of the file is given one for it.
     """
     own = {x.name for x in ast.walk(tree) if _draws_and_moves(x)}
-    are_random: dict[str, set[bool]] = {}
-    for node in (x for x in ast.walk(tree) if isinstance(x, ast.Assign)):
-        for target in node.targets:
-            known = are_random.setdefault(ast.unparse(target), set())
-            known.add(_is_random(node.value, own))
-    found = own | {name for name, known in are_random.items() if known == {True}}
+    every = values_in(ast.walk(tree)).items()
+    found = own | {name for name, of in every if all(_is_random(value, own) for value in of)}
     for kind in (x for x in ast.walk(tree) if isinstance(x, ast.ClassDef)):
         begin = next((x for x in kind.body if getattr(x, "name", "") == "__init__"), None)
         if isinstance(begin, FUNCTIONS):
             made = [x for x in ast.walk(tree) if isinstance(x, ast.Call) and called(x) == kind.name]
             given = {name for call in made for name in _given_random(call, begin, found)}
-            found |= {name for name, value in _attributes_of(begin) if value in given}
+            sets = given_in(ast.walk(begin))
+            found |= {x.name for x in sets if ast.unparse(x.value) in given}
     return found
 
 
@@ -137,12 +136,6 @@ def _given_random(call: ast.Call, begin: Function, own: Collection[str]) -> Iter
     given = [*zip(names, call.args, strict=False)]
     given += [(one.arg or "", one.value) for one in call.keywords]
     yield from (name for name, value in given if _is_random(value, own))
-
-
-def _attributes_of(begin: Function) -> Iterator[tuple[str, str]]:
-    """The attributes that ``__init__`` sets, each with the name that it sets it to."""
-    for node in (x for x in ast.walk(begin) if isinstance(x, ast.Assign)):
-        yield from ((ast.unparse(target), ast.unparse(node.value)) for target in node.targets)
 
 
 def _of_places_alone(draws: Sequence[tuple[ast.expr, set[str]]]) -> Iterator[ast.expr]:

@@ -6,7 +6,15 @@ import ast
 import re
 from collections.abc import Iterator
 
-from taiyi_fx.findings.facts.source.syntax import called, has_backward, scopes_of, whose
+from taiyi_fx.findings.facts.source.syntax import (
+    called,
+    given_in,
+    has_backward,
+    made_by,
+    scopes_of,
+    values_in,
+    whose,
+)
 
 _TARGET = re.compile(r"(^|[._])(tgt|target)s?(_|$)")
 _GIVES = frozenset("load_state_dict parameters named_parameters state_dict buffers modules".split())
@@ -23,16 +31,14 @@ def live_states(tree: ast.Module) -> Iterator[ast.expr]:
         for call in _calls(tree)
         if called(call) == "load_state_dict" and call.args
     }
-    for node in (x for x in ast.walk(tree) if isinstance(x, ast.Assign)):
-        name, value = ast.unparse(node.targets[0]), node.value
+    for name, kept in made_by(("state_dict",), ast.walk(tree)):
         load = loads.get(name)
-        if load is None or not isinstance(value, ast.Call) or called(value) != "state_dict":
+        if load is None or whose(kept) != whose(load) or kept.lineno >= load.lineno:
             continue
-        is_same = whose(value) == whose(load) and node.lineno < load.lineno
-        lines = range(node.lineno, load.lineno)
+        lines = range(kept.lineno, load.lineno)
         is_other = _is_looked_into(tree, name) or _sets(tree, whose(load), lines)
-        if is_same and not is_other and _is_loaded_behind(tree, node, load):
-            yield value
+        if not is_other and _is_loaded_behind(tree, kept, load):
+            yield kept
 
 
 def _calls(tree: ast.AST) -> Iterator[ast.Call]:
@@ -51,11 +57,10 @@ def _is_looked_into(tree: ast.Module, name: str) -> bool:
 
 def _sets(tree: ast.Module, name: str, lines: range) -> bool:
     """True if a variable is given another value in some lines."""
-    sets = (x for x in ast.walk(tree) if isinstance(x, ast.Assign) and x.lineno in lines)
-    return any(name in map(ast.unparse, x.targets) for x in sets)
+    return any(x.name == name and x.line in lines for x in given_in(ast.walk(tree)))
 
 
-def _is_loaded_behind(tree: ast.Module, node: ast.stmt, load: ast.Call) -> bool:
+def _is_loaded_behind(tree: ast.Module, node: ast.Call, load: ast.Call) -> bool:
     """True if a state is kept in a loop, and loaded behind its turns."""
     loops = (x for x in ast.walk(tree) if isinstance(x, (ast.For, ast.While)))
     around = [x for x in loops if any(y is node for y in ast.walk(x))]
@@ -69,21 +74,18 @@ def lagging_targets(tree: ast.Module) -> Iterator[ast.expr]:
     """
     if not any(map(has_backward, scopes_of(tree))):
         return
-    for node in (x for x in ast.walk(tree) if isinstance(x, ast.Assign)):
-        name, value = ast.unparse(node.targets[0]), node.value
-        is_copy = isinstance(value, ast.Call) and ast.unparse(value.func) in (
-            "copy.deepcopy",
-            "deepcopy",
-        )
-        if is_copy and _TARGET.search(name.lower()) and _is_used_alone(tree, name, node):
-            yield value
+    values = values_in(ast.walk(tree))
+    for name, copy in made_by(("deepcopy",), ast.walk(tree)):
+        is_target = _TARGET.search(name.lower()) and len(values[name]) == 1
+        if is_target and _is_used_alone(tree, name):
+            yield copy
 
 
-def _is_used_alone(tree: ast.Module, name: str, made: ast.Assign) -> bool:
+def _is_used_alone(tree: ast.Module, name: str) -> bool:
     """True if all that is done with a module is to call it, and what else changes no weight."""
     parents = {id(child): x for x in ast.walk(tree) for child in ast.iter_child_nodes(x)}
     every = [x for x in ast.walk(tree) if isinstance(x, (ast.Name, ast.Attribute))]
-    uses = [x for x in every if ast.unparse(x) == name and x is not made.targets[0]]
+    uses = [x for x in every if ast.unparse(x) == name and isinstance(x.ctx, ast.Load)]
     is_called = False
     for use in uses:
         parent = parents.get(id(use))

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, called
+from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, called, made_by, values_in
 
 _OF_CLASSES = re.compile(r"class|bincount|count|value_counts|freq")
 _PLAIN = frozenset(
@@ -22,10 +22,7 @@ def weights_of_classes(tree: ast.Module) -> Iterator[ast.expr]:
 
     As ``WeightedRandomSampler(class_weights, len(data))``: it draws the first few samples alone.
     """
-    values: dict[str, list[ast.expr]] = {}
-    for node in (x for x in ast.walk(tree) if isinstance(x, ast.Assign)):
-        for target in node.targets:
-            values.setdefault(ast.unparse(target), []).append(node.value)
+    values = values_in(ast.walk(tree))
     for call in (x for x in ast.walk(tree) if isinstance(x, ast.Call)):
         if called(call) == "WeightedRandomSampler":
             named = [x.value for x in call.keywords if x.arg == "weights"]
@@ -49,23 +46,16 @@ def copied_generators(tree: ast.Module) -> Iterator[ast.expr]:
     Of data sets that draw by a generator of their own, ``self.rng``, as they hand out a sample.
     """
     kinds = {x.name for x in ast.walk(tree) if isinstance(x, ast.ClassDef) and _draws_by_own(x)}
-    made = {
-        ast.unparse(target)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and _is_made_by(node.value, kinds)
-        for target in node.targets
-    }
+    made = {name for name, _ in made_by(kinds, ast.walk(tree))}
     for call in (x for x in ast.walk(tree) if isinstance(x, ast.Call) and x.args):
         told = {x.arg: x.value for x in call.keywords}
-        is_of_it = _is_made_by(call.args[0], kinds) or ast.unparse(call.args[0]) in made
+        of = call.args[0]
+        is_made_here = isinstance(of, ast.Call) and called(of) in kinds
+        is_of_it = is_made_here or ast.unparse(of) in made
         has_workers = ast.unparse(told.get("num_workers", ast.Constant(0))) != "0"
         is_told = bool(told.keys() & {"worker_init_fn", None})
         if called(call) == "DataLoader" and is_of_it and has_workers and not is_told:
             yield call
-
-
-def _is_made_by(value: ast.expr, kinds: set[str]) -> bool:
-    return isinstance(value, ast.Call) and called(value) in kinds
 
 
 def _draws_by_own(kind: ast.ClassDef) -> bool:
@@ -74,12 +64,6 @@ def _draws_by_own(kind: ast.ClassDef) -> bool:
     begin, hands = methods.get("__init__"), methods.get("__getitem__")
     if begin is None or hands is None:
         return False
-    sets = (x for x in ast.walk(begin) if isinstance(x, ast.Assign))
-    own = {
-        ast.unparse(target)
-        for node in sets
-        if isinstance(node.value, ast.Call) and called(node.value) in _GENERATORS
-        for target in node.targets
-    }
+    own = {name for name, _ in made_by(_GENERATORS, ast.walk(begin))}
     names = {ast.unparse(x) for x in ast.walk(hands) if isinstance(x, ast.Attribute)}
     return any(name.startswith("self.") for name in own & names)

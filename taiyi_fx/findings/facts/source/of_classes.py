@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from taiyi_fx.findings.facts.source.slip import Slip, shortened
+from taiyi_fx.findings.facts.source.syntax import parsed
 from taiyi_fx.findings.facts.source.torn_views import torn_views
 
 _RETURNING = frozenset(
@@ -114,8 +115,8 @@ def _of_function(function: types.FunctionType, own: _Own) -> Iterator[Slip]:
     try:
         function = inspect.unwrap(function)
         lines, first = inspect.getsourcelines(function)
-        tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, TypeError, SyntaxError, ValueError, IndentationError):
+        tree = parsed(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError, RecursionError, ValueError):
         return  # typed in by hand, or made by code: there is no source to read
     file = function.__code__.co_filename.replace("\\", "/").rpartition("/")[2]
     asked = {id(inner) for node in ast.walk(tree) if _asks(node) for inner in ast.walk(node)}

@@ -49,6 +49,7 @@ from taiyi_fx.findings.facts.source.schedules import misplaced_schedules
 from taiyi_fx.findings.facts.source.second_derivatives import second_derivatives
 from taiyi_fx.findings.facts.source.shared_weights import doubly_trained
 from taiyi_fx.findings.facts.source.slip import Slip, shortened
+from taiyi_fx.findings.facts.source.syntax import parsed
 from taiyi_fx.findings.facts.source.teachers import teachers_in_training_mode
 from taiyi_fx.findings.facts.source.terms import constant_terms, lost_terms
 from taiyi_fx.findings.facts.source.text_ends import ends_as_padding
@@ -71,8 +72,8 @@ def _read(path: str, lines: Collection[int]) -> list[Slip]:
     code, file = "".join(linecache.getlines(path)), path.replace("\\", "/").rpartition("/")[2]
     try:
         found = _found_in(code)
-        runs = Reach(ast.parse(code), lines) if found else ()
-    except (SyntaxError, ValueError, RecursionError):
+        runs = Reach(parsed(code), lines) if found else ()
+    except (SyntaxError, RecursionError):
         return []
     return [Slip(text, f"{file}:{line}", kind) for text, line, kind in found if line in runs]
 
@@ -84,8 +85,8 @@ def _found_in(code: str) -> Sequence[tuple[str, int, str]]:
     Raises:
         SyntaxError: It is not Python's.
     """
-    tree = ast.parse(code)
-    readers = {k: read for k, (read, words) in _READERS.items() if _has_any(code, words)}
+    tree, lower = parsed(code), code.lower()
+    readers = {k: read for k, (read, words) in _READERS.items() if _has_any(lower, words)}
     found = (
         (shortened(one), one.lineno, kind) for kind, read in readers.items() for one in read(tree)
     )
@@ -93,7 +94,7 @@ def _found_in(code: str) -> Sequence[tuple[str, int, str]]:
 
 
 def _has_any(code: str, words: str) -> bool:
-    return any(word in code for word in words.split())
+    return any(word in code for word in words.lower().split())
 
 
 def _results_thrown_away(tree: ast.Module) -> Iterator[ast.expr]:
@@ -151,7 +152,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "reversed_returns": (rewards_in_reversed_order, "append"),
     "turned_ratio": (turned_ratios, "ratio"),
     "turned_preference": (turned_preferences, "sigmoid"),
-    "turned_average": (turned_averages, "lerp_ add_ copy_ .data"),
+    "turned_average": (turned_averages, "ema avg averag tgt target teacher shadow slow momentum"),
     "averaged_parameters": (averages_without_buffers, "zip"),
     "missing_eval": (evaluated_in_training_mode, "no_grad inference_mode"),
     "kept_graph": (kept_graphs, "backward"),
@@ -162,7 +163,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "drawn_again": (actions_drawn_again, "log_prob"),
 }
 """The readers of code that trains, by the kind of the finding that tells what they find; each with
-words of which one has to be in the code, as most files have none."""
+words of which one has to be in the code, in letters of any case, as most files have none."""
 
 _OF_RESULTS = (
     "live_state missing_eval refitted fitted_to_each averaged_parameters copied_generator "

@@ -12,9 +12,10 @@ from taiyi_fx.findings.facts.source.syntax import (
     called,
     has_backward,
     inner,
-    names_in,
+    made_by,
     scopes_of,
     statements_in,
+    values_in,
 )
 
 _DRAWS = frozenset({"randperm", "permutation"})
@@ -141,12 +142,7 @@ def _entries_in(value: ast.expr) -> Iterator[ast.Subscript]:
 
 def _cut_alone(scope: Scope) -> Iterator[ast.expr]:
     """The rows that are cut as an order is, by the same places, in the same turn of a loop."""
-    orders = {
-        name
-        for node in inner(scope)
-        if isinstance(node, ast.Assign) and _is_drawn(node.value)
-        for name in map(ast.unparse, node.targets)
-    }
+    orders = {name for name, _ in made_by(_DRAWS, inner(scope))}
     every = [node for node in inner(scope) if isinstance(node, ast.Subscript)]
     ordered = {ast.unparse(x.value) for x in every if _names_any(x.slice, orders)}
     for loop in (node for node in inner(scope) if isinstance(node, LOOPS) and has_backward(node)):
@@ -176,8 +172,7 @@ def _belongs_to_any(name: str, others: Collection[str]) -> bool:
 
 def _is_set_by_order(scope: Scope, name: str, orders: set[str]) -> bool:
     """True for rows that anything brought into an order already, or that are an order's part."""
-    sets = (x for x in statements_in(scope) if isinstance(x, ast.Assign))
-    values = (x.value for x in sets if name in names_in(x, ast.Store))
+    values = values_in(statements_in(scope)).get(name, ())
     return any(_names_any(x, orders) or any(map(_is_drawn, _calls(x))) for x in values)
 
 

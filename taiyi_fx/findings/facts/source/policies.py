@@ -11,6 +11,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     called,
     calls_in,
     factors_of,
+    given_in,
     has_backward,
     inner,
     minimized_in,
@@ -18,6 +19,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     scopes_of,
     signed_terms_of,
     statements_in,
+    values_in,
 )
 
 _OLD = re.compile(r"(^|_)(old|behaviou?r|prev(ious)?|sampl(ed|er|ing)|rollout)(_|$)")
@@ -47,12 +49,7 @@ def turned_ratios(tree: ast.Module) -> Iterator[ast.expr]:
 def turned_preferences(tree: ast.Module) -> Iterator[ast.expr]:
     """The margins of what is rejected over what is chosen in ``-logsigmoid(margin)``."""
     for scope in scopes_of(tree):
-        margins = {
-            name: node.value
-            for node in statements_in(scope)
-            if isinstance(node, ast.Assign)
-            for name in names_in(node, ast.Store)
-        }
+        margins = {name: of[-1] for name, of in values_in(statements_in(scope)).items()}
         signs = (x for x in inner(scope) if isinstance(x, ast.UnaryOp))
         negated = (x.operand for x in signs if isinstance(x.op, ast.USub))
         for call in (x for one in negated for x in ast.walk(one) if isinstance(x, ast.Call)):
@@ -141,11 +138,12 @@ def turned_policies(tree: ast.Module) -> Iterator[ast.expr]:
         return
     for scope in scopes_of(tree):
         minimized = {ast.unparse(of) for of in minimized_in(scope)}
-        for node in statements_in(scope) if minimized else ():
-            if isinstance(node, ast.Assign) and minimized & {*map(ast.unparse, node.targets)}:
-                names = _names_of_product(node.value)
-                if _is_of_policy(names) and not any(_is_negated(scope, x) for x in names):
-                    yield node.value
+        every = [*given_in(statements_in(scope))] if minimized else []
+        negated = {name.lower() for name, value, _ in every if factors_of(value)[0] < 0}
+        for value in (x.value for x in every if x.name in minimized):
+            names = _names_of_product(value)
+            if _is_of_policy(names) and negated.isdisjoint(names):
+                yield value
 
 
 def _is_of_policy(names: Collection[str]) -> bool:
@@ -162,25 +160,12 @@ def _names_of_product(value: ast.expr) -> list[str]:
     return [ast.unparse(x).lower() for x in factors] if sign > 0 and len(factors) > 1 else []
 
 
-def _is_negated(scope: ast.AST, name: str) -> bool:
-    """True for a name that code gives to what begins with a minus, or that comes from elsewhere."""
-    sets = (x for x in statements_in(scope) if isinstance(x, ast.Assign))
-    values = [x.value for x in sets if name in [ast.unparse(t).lower() for t in x.targets]]
-    return any(ast.unparse(value).startswith("-") for value in values)
-
-
 def turned_ends(tree: ast.Module) -> Iterator[ast.expr]:
     """The products by which what comes next counts where an episode ends, and there alone.
 
     As ``gamma * done * value`` in the place of ``gamma * (1 - done) * value``.
     """
-    sets = [x for x in ast.walk(tree) if isinstance(x, ast.Assign)]
-    turned = {
-        ast.unparse(target)
-        for node in sets
-        if ast.unparse(node.value).replace("(", "").startswith(("1", "~", "not"))
-        for target in node.targets
-    }
+    turned = {name for name, value, _ in given_in(ast.walk(tree)) if _is_turned(value)}
     inner_ones = {id(side) for x in ast.walk(tree) if _is_product(x) for side in (x.left, x.right)}
     for node in ast.walk(tree):
         if _is_product(node) and id(node) not in inner_ones:
@@ -188,6 +173,13 @@ def turned_ends(tree: ast.Module) -> Iterator[ast.expr]:
             ends = [own for name, own in names.items() if _END.fullmatch(name)]
             if any(map(_DISCOUNT.fullmatch, names)) and ends and not turned & {*ends}:
                 yield node
+
+
+def _is_turned(value: ast.expr) -> bool:
+    """True for ``1 - done``, ``~done``, ``not done`` and ``done.logical_not()``, in any form."""
+    negations = (x for x in ast.walk(value) if isinstance(x, ast.Call))
+    is_begun_so = ast.unparse(value).replace("(", "").startswith(("1", "~", "not"))
+    return is_begun_so or any(called(x).startswith("logical_not") for x in negations)
 
 
 def _is_product(node: ast.AST) -> TypeGuard[ast.BinOp]:

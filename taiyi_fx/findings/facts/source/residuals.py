@@ -17,6 +17,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     called,
     minimized_in,
     scopes_of,
+    statements_in,
     values_in,
 )
 
@@ -31,7 +32,7 @@ def residuals_without_graph(tree: ast.Module) -> Iterator[ast.expr]:
     helpers = functions_of(tree)
     found: dict[int, ast.Call] = {}
     for scope in scopes_of(tree):
-        values = values_in(scope)
+        values = values_in(statements_in(scope))
         made = {name: derived(of, helpers) for name, of in values.items()}
         known = {name: one for name, one in made.items() if one and keeps_no_graph(one.call)}
         if known:

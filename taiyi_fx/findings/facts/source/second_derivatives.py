@@ -6,7 +6,13 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from taiyi_fx.findings.facts.source.named_derivatives import derived, functions_of
-from taiyi_fx.findings.facts.source.syntax import Function, calls_in, scopes_of, values_in
+from taiyi_fx.findings.facts.source.syntax import (
+    Function,
+    calls_in,
+    scopes_of,
+    statements_in,
+    values_in,
+)
 
 
 def second_derivatives(tree: ast.Module) -> Iterator[ast.expr]:
@@ -19,7 +25,7 @@ def second_derivatives(tree: ast.Module) -> Iterator[ast.expr]:
         for call in calls_in(scope):
             if derived([call], helpers) and any(_is_derivative(x, helpers) for x in call.args):
                 yield call
-        values = values_in(scope)
+        values = values_in(statements_in(scope))
         made = {name: derived(of, helpers) for name, of in values.items()}
         for name, one in made.items():
             if one is not None and one.of != name and made.get(one.of) is not None:

@@ -10,6 +10,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     Scope,
     called,
     calls_in,
+    given_in,
     loops_in,
     scopes_of,
     statements_in,
@@ -41,13 +42,12 @@ def doubly_trained(tree: ast.Module) -> Iterator[ast.Call]:
 def optimizers_in(scope: Scope) -> Mapping[str, tuple[ast.Call, set[str]]]:
     """The optimizers that code makes: the call, and the models whose parameters each has."""
     found: dict[str, tuple[ast.Call, set[str]]] = {}
-    for node in statements_in(scope):
-        value = node.value if isinstance(node, ast.Assign) else None
+    for name, value, _ in given_in(statements_in(scope)):
         if isinstance(value, ast.Call) and _OPTIMIZERS.fullmatch(called(value)):
             calls = (x for given in value.args for x in ast.walk(given) if isinstance(x, ast.Call))
             models = {whose(call) for call in calls if called(call) == "parameters"}
-            for target in node.targets if isinstance(node, ast.Assign) and models else ():
-                found[ast.unparse(target)] = value, models
+            if models:
+                found[name] = value, models
     return found
 
 

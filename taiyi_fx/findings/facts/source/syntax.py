@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
-from typing import TypeAlias
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -15,6 +15,46 @@ _SETTINGS = frozenset("args cfg config conf opt opts options hparams hp params f
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Scope: TypeAlias = ast.Module | Function
+
+
+def parsed(code: str) -> ast.Module:
+    """The code as readers take it: each ``x: int = 1`` and ``f(x := 1)`` is written as ``x = 1``.
+
+    Raises:
+        SyntaxError: It is not Python's.
+        RecursionError: It is nested beyond what can be read.
+    """
+    try:
+        tree = ast.parse(code)
+    except ValueError as error:  # of a character that no code has, before Python 3.12
+        raise SyntaxError(str(error)) from error
+    return _WithoutForms().visit(tree)
+
+
+class _WithoutForms(ast.NodeTransformer):
+    """Writes each form of an assignment as a statement, that of an expression before its own."""
+
+    def __init__(self) -> None:
+        self._before = list[ast.stmt]()
+
+    def visit(self, node: ast.AST) -> Any:
+        if not isinstance(node, ast.stmt):
+            return super().visit(node)
+        outer, self._before = self._before, []
+        made = super().visit(node)
+        before, self._before = self._before, outer
+        return [*before, made] if before else made
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        self.generic_visit(node)
+        if node.value is None:
+            return node
+        return ast.copy_location(ast.Assign([node.target], node.value), node)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
+        self.generic_visit(node)
+        self._before.append(ast.copy_location(ast.Assign([node.target], node.value), node))
+        return ast.copy_location(ast.Name(node.target.id, ast.Load()), node)
 
 
 def scopes_of(tree: ast.Module) -> list[Scope]:
@@ -59,23 +99,54 @@ def names_in(node: ast.AST, kind: type[ast.expr_context] = ast.Load) -> set[str]
     return {x.id for x in names if isinstance(x.ctx, kind)}
 
 
-def values_in(scope: Scope) -> dict[str, list[ast.expr]]:
-    """All values that a scope gives to each name."""
+class Given(NamedTuple):
+    """A value that a statement gives to a name.
+
+    Attributes:
+        name: The name, also of an attribute or an entry, as ``"self.alpha"``, ``"losses['kl']"``.
+        value: The value; of ``x += y`` it is ``x + y``, and that of a tuple for a part of it.
+        line: The line of the statement.
+    """
+
+    name: str
+    value: ast.expr
+    line: int
+
+
+def given_in(nodes: Iterable[ast.AST]) -> Iterator[Given]:
+    """The values that some statements give to names, in their order."""
+    for node in nodes:
+        if isinstance(node, ast.AugAssign):
+            value = ast.copy_location(ast.BinOp(node.target, node.op, node.value), node)
+            yield Given(ast.unparse(node.target), value, node.lineno)
+        elif isinstance(node, ast.Assign):
+            pairs = [pair for target in node.targets for pair in _pairs(target, node.value)]
+            yield from (Given(*pair, node.lineno) for pair in pairs)
+
+
+def values_in(nodes: Iterable[ast.AST]) -> dict[str, list[ast.expr]]:
+    """All values that some statements give to each name, in their order."""
     found: dict[str, list[ast.expr]] = {}
-    for node in (x for x in statements_in(scope) if isinstance(x, ast.Assign)):
-        for target in node.targets:
-            for name, value in _pairs(target, node.value):
-                found.setdefault(name, []).append(value)
+    for name, value, _ in given_in(nodes):
+        found.setdefault(name, []).append(value)
     return found
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    if isinstance(target, ast.Name):
-        yield target.id, value
-    elif isinstance(target, ast.Tuple):
-        values = value.elts if isinstance(value, ast.Tuple) else [value] * len(target.elts)
+    if isinstance(target, (ast.Tuple, ast.List)):
+        is_written = isinstance(value, (ast.Tuple, ast.List))
+        values = value.elts if is_written else [value] * len(target.elts)
         for one, its in zip(target.elts, values, strict=False):
             yield from _pairs(one, its)
+    else:
+        yield ast.unparse(target), value
+
+
+def made_by(names: Collection[str], nodes: Iterable[ast.AST]) -> Iterator[tuple[str, ast.Call]]:
+    """The names that are given the result of one of some functions or classes, and the call."""
+    for name, value, _ in given_in(nodes):
+        if isinstance(value, ast.Call) and called(value) in names:
+            yield name, value
 
 
 def has_backward(scope: ast.AST) -> bool:

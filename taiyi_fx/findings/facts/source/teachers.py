@@ -14,6 +14,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     inner,
     loops_in,
     scopes_of,
+    values_in,
     whose,
 )
 
@@ -64,7 +65,7 @@ def _is_put_into_evaluation(
         x for x in own if called(x) == "eval" or (called(x) == "train" and (x.args or x.keywords))
     )
     is_before = any(id(x) not in here or x.lineno < call.lineno for x in switches)
-    values = _values_of(ast.unparse(call.func), tree)
+    values = values_in(ast.walk(tree)).get(ast.unparse(call.func), ())
     return is_before or any(".eval()" in ast.unparse(value) for value in values)
 
 
@@ -76,12 +77,6 @@ def _is_loaded_from_a_file(call: ast.Call) -> bool:
 def _is_teacher(node: ast.expr) -> bool:
     is_name = isinstance(node, (ast.Name, ast.Attribute))
     return is_name and bool(_TEACHER.fullmatch(ast.unparse(node)))
-
-
-def _values_of(name: str, tree: ast.Module) -> Iterator[ast.expr]:
-    for node in (x for x in ast.walk(tree) if isinstance(x, ast.Assign)):
-        if name in map(ast.unparse, node.targets):
-            yield node.value
 
 
 def _is_one_of_several(name: str, tree: ast.Module) -> bool:

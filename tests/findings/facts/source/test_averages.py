@@ -48,6 +48,9 @@ def test_of_models_that_are_no_averages_nothing_is_known():
     ("code", "is_found"),
     [
         ("decay = 0.99\nema_p.lerp_(p, decay)", True),
+        ("decay: float = 0.99\nema_p.lerp_(p, decay)", True),
+        ("ema_sd[k] = 0.005 * ema_sd[k] + 0.995 * v", True),
+        ("ema_sd[k] = 0.995 * ema_sd[k] + 0.005 * v", False),
         ("decay = 0.99\nema_p.lerp_(p, 1 - decay)", False),
         ("def f(ema_p, p, tau=0.995):\n    ema_p.data.mul_(1 - tau).add_(tau * p.data)", True),
         ("def f(ema_p, p, tau=0.005):\n    ema_p.data.mul_(1 - tau).add_(tau * p.data)", False),

@@ -27,6 +27,7 @@ def lines(target=BEST, before="pass", after="pass"):
         BEST,
         "r.float() + self.gamma * self.target(s2).max(1)[0].detach()",
         "args.gamma * torch.max(net(s2), 1)[0] + r",
+        "r + GAMMA * net(s2).max(1).values",
         "r + GAMMA * target(s2).gather(1, net(s2).argmax(1, True))[:, 0]",
     ],
 )

@@ -17,7 +17,7 @@ x2 = y.exp()
 
 def test_a_derivative_has_what_it_is_of_and_by():
     tree = ast.parse(CODE)
-    values, helpers = values_in(tree), functions_of(tree)
+    values, helpers = values_in(ast.walk(tree)), functions_of(tree)
     made = {name: derived(of, helpers) for name, of in values.items()}
     known = {name: (one.of, one.by) for name, one in made.items() if one is not None}
     assert known == {"dx": ("x", "s"), "dy": ("y", "s")}

@@ -99,6 +99,9 @@ def test_an_entropy_of_what_is_no_policy_may_be_minimized():
         ("loss = mean(x)", False),
         ("loss = x.sum()", False),
         ("opt = Adam(p, maximize=True)\nloss = (log_probs * returns).mean()", False),
+        ("returns: Tensor = -costs\nloss = (log_probs * returns).mean()", False),
+        ("returns *= -1\nloss = (log_probs * returns).mean()", False),
+        ("loss = (log_probs * (returns := -costs)).mean()", False),
     ],
 )
 def test_a_loss_of_a_policy_without_a_minus_is_found(code, is_found):
@@ -114,6 +117,8 @@ def test_a_loss_of_a_policy_without_a_minus_is_found(code, is_found):
         ("y = r + gamma * (1 - done) * v", False),
         ("y = r + gamma * ~done * v", False),
         ("y = r + gamma * v", False),
+        ("done: Tensor = 1 - d\ny = r + gamma * done * v", False),
+        ("done = torch.logical_not(d)\ny = r + gamma * done * v", False),
         ("done = 1 - terminal\ny = r + gamma * done * v", False),
         ("y = r + gamma * not_done * v", False),
         ("y = done * v", False),

@@ -46,3 +46,56 @@ def test_factors_of_quotients_are_those_above():
 def test_what_backward_is_called_of_is_minimized():
     tree = ast.parse("scaler.scale(a).backward()\nfabric.backward(b)\nc.backward()")
     assert {"a", "b", "c"} <= {ast.unparse(of) for of in syntax.minimized_in(tree)}
+
+
+FORMS = """
+x: int = 1
+y: float
+while (n := read()) and f(m := n):
+    x += g(k := n)
+a, (b, self.c) = 2, d
+e = [i, j] = 3, 4
+"""
+
+
+def test_all_forms_that_give_a_value_to_a_name_are_known():
+    given = [
+        (line, name, ast.unparse(value))
+        for name, value, line in syntax.given_in(ast.walk(syntax.parsed(FORMS)))
+    ]
+    assert sorted(given) == [
+        (2, "x", "1"),
+        (4, "m", "n"),
+        (4, "n", "read()"),
+        (5, "k", "n"),
+        (5, "x", "x + g(k)"),
+        (6, "a", "2"),
+        (6, "b", "d"),
+        (6, "self.c", "d"),
+        (7, "e", "(3, 4)"),
+        (7, "i", "3"),
+        (7, "j", "4"),
+    ]
+
+
+def test_an_assignment_within_an_expression_comes_before_it():
+    assert ast.unparse(syntax.parsed("if f(x := g()):\n    h(y := x)")).split("\n") == [
+        "x = g()",
+        "if f(x):",
+        "    y = x",
+        "    h(y)",
+    ]
+
+
+def test_results_of_some_functions_have_names():
+    tree = syntax.parsed("a = self.b = torch.f(1)\nc = g(2)\nd = f")
+    assert [(name, ast.unparse(call)) for name, call in syntax.made_by(("f",), ast.walk(tree))] == [
+        ("a", "torch.f(1)"),
+        ("self.b", "torch.f(1)"),
+    ]
+
+
+@pytest.mark.parametrize("code", ["for", "x = \0"])
+def test_what_is_no_code_is_told_as_such(code):
+    with pytest.raises(SyntaxError):
+        syntax.parsed(code)
