@@ -16,6 +16,8 @@ FORMS = (
 NEVER = range(0)
 AFTER_ALL = sys.maxsize
 """In place of a step where none follows."""
+_GOLDEN = 2654435769
+"""The golden ratio's fraction, in units of 2 to the -32."""
 
 
 @runtime_checkable
@@ -71,10 +73,12 @@ class AtSteps:
 
 @dataclass(frozen=True)
 class Adaptive:
-    """Due at each of the first ``dense`` steps, then at ever fewer, at last every ``interval``.
+    """Due at each of the first ``dense`` steps, then at ever fewer, at last one in ``interval``.
 
-    From step ``dense`` on it is due at multiples of 2, from ``2 * dense`` on at those of 4, and so
-    on. A monitor's `raise_cadence` makes it due at each step again, for a while.
+    From step ``dense`` on it is due at one in 2, from ``2 * dense`` on at one in 4, and so on:
+    which one differs, so that what happens at every second or hundredth step alone, as a turn of
+    another task, is seen as often as anything else. A monitor's `raise_cadence` makes it due at
+    each step again, for a while.
     """
 
     interval: int
@@ -89,19 +93,27 @@ class Adaptive:
 
     def is_due(self, step: int) -> bool:
         """True if the step is one of them, without any cadence that was raised."""
-        gap = 1 << (step // self.dense).bit_length()
-        return step % min(gap, self.interval) == 0
+        gap = min(1 << (step // self.dense).bit_length(), self.interval)
+        return step % gap == _place(step // gap, gap)
 
     def next_due(self, step: int) -> int:
         """The first of them that is not before a step, without any cadence that was raised."""
         while not self.is_due(step):
             doublings = (step // self.dense).bit_length()
             gap = min(1 << doublings, self.interval)
-            step = min(step + -step % gap, self.dense << doublings)
+            block, place = divmod(step, gap)
+            due = _place(block, gap)
+            following = block * gap + due if place < due else (block + 1) * gap
+            step = min(following, self.dense << doublings)
         return step
 
     def __str__(self) -> str:
         return f"adaptive({self.interval}, {self.dense})"
+
+
+def _place(block: int, gap: int) -> int:
+    """The step of a block of so many that is due: multiples of the golden ratio fill all places."""
+    return (block * _GOLDEN % 2**32) * gap >> 32
 
 
 def linear(interval: int, offset: int = 0) -> Linear:
@@ -125,10 +137,11 @@ def every(n: int) -> Linear:
 
 
 def adaptive(interval: int, dense: int = 20) -> Adaptive:
-    """A schedule due at each of the first ``dense`` steps, then rarer, up to every ``interval``.
+    """A schedule due at each of the first ``dense`` steps, then rarer, to one in ``interval``.
 
-    Between, the gaps double: 2 from step ``dense`` on, 4 from ``2 * dense`` on, and so on.
-    `Monitor.raise_cadence` makes it due at each step again, for a while.
+    Between, it is one in 2 from step ``dense`` on, one in 4 from ``2 * dense`` on, and so on. Which
+    one differs, always in the same way, so that it never keeps time with what a training does at
+    every second or hundredth step. `Monitor.raise_cadence` makes it due at each step again, for a while.
 
     Raises:
         ValueError: A number is below 1 or not whole.

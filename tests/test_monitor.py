@@ -809,26 +809,26 @@ def test_a_raised_cadence_reads_each_of_the_next_steps():
         if at == 60:
             model.monitor.raise_cadence(steps=3)
         step(model, torch.randn(3, 4), at)
-    assert due_steps(model) == [61, 62, 63, 100]
+    assert due_steps(model) == [51, 61, 62, 63, 80]
     assert model.monitor.missing == {}
 
 
 def test_a_cadence_raised_between_forward_and_track_counts_from_the_next_step():
-    model = taiyi_fx.instrument(mlp(), SPARSE, start_step=51)
-    for at in range(51, 56):
+    model = taiyi_fx.instrument(mlp(), SPARSE, start_step=52)
+    for at in range(52, 56):
         model(torch.randn(3, 4)).square().mean().backward()
-        if at == 52:
+        if at == 53:
             model.monitor.raise_cadence(steps=1)
         model.monitor.track(at)
-    assert due_steps(model) == [53]
+    assert due_steps(model) == [54]
     assert model.monitor.missing == {}
 
 
 def test_a_raised_cadence_ends_where_another_training_begins():
-    model = taiyi_fx.instrument(mlp(), SPARSE, start_step=51)
+    model = taiyi_fx.instrument(mlp(), SPARSE, start_step=52)
     model.monitor.raise_cadence()
-    step(model, torch.randn(3, 4), 51)
-    assert "it is next due at step 52" in model.monitor.explain("0", "InputSndNorm")
+    step(model, torch.randn(3, 4), 52)
+    assert "it is next due at step 53" in model.monitor.explain("0", "InputSndNorm")
     model.monitor.start_at(61)
     step(model, torch.randn(3, 4), 61)
     assert "0" not in model.monitor.get_output()

@@ -35,13 +35,27 @@ def test_every_and_at_steps():
 
 
 def test_adaptive_is_due_at_each_step_at_first_then_at_ever_fewer():
-    assert due(adaptive(8, 4), 41) == [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40]
-    assert due(parse_schedule("adaptive(8, 4)"), 41) == due(adaptive(8, 4), 41)
+    steps = due(adaptive(8, 4), 400)
+    assert steps[:4] == [0, 1, 2, 3]
+    blocks = {(4, 8): 2, (8, 16): 4, (16, 400): 8}
+    for (begin, end), gap in blocks.items():
+        for start in range(begin, end, gap):
+            assert len({*steps} & {*range(start, start + gap)}) == 1
+    assert due(parse_schedule("adaptive(8, 4)"), 400) == steps
 
 
 def test_adaptive_ends_at_its_interval_whichever_it_is():
-    assert due(adaptive(5, 3), 41) == [0, 1, 2, 4, 8, *range(15, 41, 5)]
+    steps = due(adaptive(5, 3), 405)
+    assert all(len({*steps} & {*range(start, start + 5)}) == 1 for start in range(15, 405, 5))
     assert due(adaptive(1, 1)) == list(range(15))
+
+
+@pytest.mark.parametrize("period", [2, 3, 4, 5, 7, 8, 10, 16, 50, 64, 100])
+def test_adaptive_keeps_time_with_nothing(period):
+    steps = [step for step in due(adaptive(100, 20), 20_000) if step >= 20]
+    counts = [sum(step % period == turn for step in steps) for turn in range(period)]
+    assert min(counts) > 0
+    assert max(counts) <= len(steps) / period + 8
 
 
 def test_adaptive_begins_with_twenty_steps_if_nothing_is_said():
@@ -50,8 +64,9 @@ def test_adaptive_begins_with_twenty_steps_if_nothing_is_said():
 
 def test_a_raised_cadence_is_of_adaptive_schedules_alone():
     raised = range(151, 154)
+    own = due(adaptive(50, 4), 157)
     steps = [step for step in range(147, 157) if is_any_due([adaptive(50, 4)], step, raised)]
-    assert steps == [150, 151, 152, 153]
+    assert steps == sorted({151, 152, 153} | {step for step in own if step >= 147})
     assert not any(is_any_due([every(50), at_steps(3)], step, raised) for step in raised)
 
 

@@ -11,7 +11,7 @@ from taiyi_fx.config.presets.preset import Part, Preset, Presets
 from taiyi_fx.suggestion import suggestion
 
 SCHEDULE = "adaptive(100, 20)"
-SELDOM = "at_steps(0, 4, 16, 64, 256, 1024, 4000, 16000)"
+SELDOM = "at_steps(0, 4, 16, 67, 270, 1080, 4072, 16088)"
 """Of what takes as long as the layer itself, and is mostly wrong from the start if at all."""
 
 _WHOLE = Part(
