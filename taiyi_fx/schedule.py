@@ -141,7 +141,8 @@ def adaptive(interval: int, dense: int = 20) -> Adaptive:
 
     Between, it is one in 2 from step ``dense`` on, one in 4 from ``2 * dense`` on, and so on. Which
     one differs, always in the same way, so that it never keeps time with what a training does at
-    every second or hundredth step. `Monitor.raise_cadence` makes it due at each step again, for a while.
+    every second or hundredth step. `Monitor.raise_cadence` makes it due at each step again, for a
+    while.
 
     Raises:
         ValueError: A number is below 1 or not whole.

@@ -229,7 +229,7 @@ _OF_FADING = (
 _OF_MESSAGES = ("vanishing_gradient", "overfitting", "evaluation_gap")
 _OF_EVALUATION = (
     "stale_statistics dropout_in_evaluation wild_input copied_targets refitted averaged_parameters "
-    "fitted_to_each class_sampler evaluation_inputs"
+    "fitted_to_each class_sampler evaluation_inputs torn_view far_entry"
 ).split()
 _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("small_steps", {"no_update": _is_rounded_away}),

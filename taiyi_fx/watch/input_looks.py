@@ -34,7 +34,7 @@ class InputLooks:
         self._counts = {True: 0, False: 0}
         self._noted: dict[bool, dict[str, list[Look[Distribution]]]] = {True: {}, False: {}}
         self._far: dict[str, list[Look[FarEntry]]] = {}
-        self._interleaving: dict[str, list[Look[Interleaving]]] = {}
+        self._interleaving: dict[bool, dict[str, list[Look[Interleaving]]]] = {True: {}, False: {}}
         self._repeats: list[Look[Repeats]] = []
         self._warn = WarnOnce()
 
@@ -73,9 +73,9 @@ class InputLooks:
 
     def _note_one(self, name: str, value: Tensor, is_training: bool) -> None:
         _add(self._noted[is_training].setdefault(name, []), distribution(value))
+        _add(self._interleaving[is_training].setdefault(name, []), interleaving(value))
         if is_training:
             _add(self._far.setdefault(name, []), furthest(value))
-            _add(self._interleaving.setdefault(name, []), interleaving(value))
 
     def read(self) -> GivenInputs:
         """All that is known; the host waits for the device."""
@@ -84,7 +84,7 @@ class InputLooks:
             evaluated=_read(self._noted[False]),
             far=_read(self._far),
             repeats=[one.read() for one in self._repeats],
-            interleaving=_read(self._interleaving),
+            interleaving={mode: _read(of) for mode, of in self._interleaving.items()},
         )
 
 

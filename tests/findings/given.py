@@ -59,6 +59,8 @@ FACTS = {
     "SecondMoment.bias": ("parameter", "", ""),
     "ParameterGradNorm.bias": ("backward", "", ""),
     "ParameterNorm.token": ("parameter", "lasting", ""),
+    "ParameterNorm.weight_ih_l0": ("parameter", "lasting", ""),
+    "ParameterRMS.weight_ih_l0": ("parameter", "lasting", ""),
     "WeightSpectralNorm": ("parameter", "lasting", ""),
     "WeightStableRank": ("parameter", "lasting", "dimensions"),
     "AttentionEntropy": ("forward", "lasting", "nats"),

@@ -79,11 +79,12 @@ class GivenInputs:
         evaluated: Those of evaluation, likewise.
         far: The furthest entry of each input of training that is a table, in forwards.
         repeats: The copies among the samples of each batch of training.
-        interleaving: The order of the numbers of each input of training that has channels.
+        interleaving: The order of the numbers of each input that has channels, of training under
+            True, and of evaluation under False.
     """
 
     trained: Mapping[str, Sequence[Distribution]] = field(default_factory=dict)
     evaluated: Mapping[str, Sequence[Distribution]] = field(default_factory=dict)
     far: Mapping[str, Sequence[FarEntry]] = field(default_factory=dict)
     repeats: Sequence[Repeats] = ()
-    interleaving: Mapping[str, Sequence[Interleaving]] = field(default_factory=dict)
+    interleaving: Mapping[bool, Mapping[str, Sequence[Interleaving]]] = field(default_factory=dict)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from taiyi_fx.findings.facts.source.syntax import (
+    FUNCTIONS,
     Scope,
     called,
     calls_in,
@@ -22,6 +23,7 @@ _TEACHER = re.compile(r"((\w+\.)*_?(\w+_)?teacher(_\w+)?)", re.IGNORECASE)
 _ACTS_OTHERWISE = re.compile(r"[Dd]ropout|BatchNorm|batch_norm|resnet|vgg|densenet|mobilenet")
 _WITHOUT_GRADIENT = re.compile(r"no_grad|inference_mode")
 _OPTIMIZERS = re.compile(r"(Adam\w*|SGD|RMSprop|Adagrad|Adadelta|NAdam|RAdam|Lion|LBFGS)$")
+_SWITCHES = frozenset({"eval", "train"})
 _OF_ITSELF = frozenset("parameters isinstance id len print type hasattr getattr next".split())
 
 
@@ -35,7 +37,7 @@ def teachers_in_training_mode(tree: ast.Module) -> Iterator[ast.expr]:
     for call, scope in _asked_in_training(tree):
         name = ast.unparse(call.func)
         own = [x for x in calls if whose(x) == name]
-        is_elsewhere = _is_handed_on(name, calls) or _is_one_of_several(name, tree)
+        is_elsewhere = _is_handed_on(name, tree) or _is_one_of_several(name, tree)
         if not is_elsewhere and not _is_put_into_evaluation(call, scope, own, tree):
             optimizers = (x for x in calls if _OPTIMIZERS.search(called(x)))
             is_trained = any(f"{name}.parameters()" in ast.unparse(x) for x in optimizers)
@@ -86,12 +88,18 @@ def _is_one_of_several(name: str, tree: ast.Module) -> bool:
     return name in map(ast.unparse, read)
 
 
-def _is_handed_on(name: str, calls: list[ast.Call]) -> bool:
-    """True for what other code is given, or whose parameters are walked beside another's."""
-    for call in calls:
+def _is_handed_on(name: str, tree: ast.Module) -> bool:
+    """True for what other code is given, or whose parameters are walked beside another's.
+
+    Not by a function of the file that switches no model.
+    """
+    functions = (x for x in ast.walk(tree) if isinstance(x, FUNCTIONS))
+    harmless = {x.name for x in functions if _SWITCHES.isdisjoint(map(called, calls_in(x)))}
+    for call in (x for x in ast.walk(tree) if isinstance(x, ast.Call)):
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
         is_pair = called(call) == "zip" and any(name in ast.unparse(x) for x in given)
-        is_given = called(call) not in _OF_ITSELF and name in map(ast.unparse, given)
+        is_known = called(call) in harmless | _OF_ITSELF
+        is_given = not is_known and name in map(ast.unparse, given)
         if is_pair or is_given:
             return True
     return False

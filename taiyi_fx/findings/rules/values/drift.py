@@ -32,6 +32,10 @@ thousands."""
 _APART = 0.4
 """And by which it parts from these, which is more than six of their deviations, too."""
 
+_USUAL = 1.5
+"""The size of what a weight returns for inputs of size 1, up to which it is none that is too
+large."""
+
 DRIFT = Kind(
     "drift",
     "alert",
@@ -69,7 +73,7 @@ def drift(evidence: Evidence) -> Iterator[Finding]:
     apart = _apart([s.role for s in series], moved)
     grow_up = _grow_up(np.array([_elements(s, evidence) for s in series]), moved)
     for i in np.argsort(-np.abs(moved)).tolist():
-        if grow_up[i]:
+        if grow_up[i] or (moved[i] > 0 and _is_of_usual_size(series[i], evidence)):
             continue
         if abs(moved[i]) >= max(_POWERS, _TIMES * usual):
             is_meant = _has_larger_rate(series[i].module, evidence) or _is_head(series[i], evidence)
@@ -128,6 +132,18 @@ def _elements(s: Watched, evidence: Evidence) -> float:
     """The size of a weight's elements at first; NaN of an unknown number of them."""
     count = evidence.count_of(s)
     return float(s.values[0] / np.sqrt(count)) if count else np.nan
+
+
+def _is_of_usual_size(s: Watched, evidence: Evidence) -> bool:
+    """True for a weight that is given so few numbers that it returns what has their size.
+
+    As that of an LSTM of two inputs, whose elements begin by the number of its hidden units.
+    """
+    own, count = evidence.model.attributes.get(s.module), evidence.count_of(s)
+    numbers = {} if own is None else own.numbers
+    given = numbers.get("input_size" if "weight_ih_l0" in s.quantity else "in_features")
+    is_known = isinstance(given, int) and bool(count)
+    return is_known and float(s.values[-1]) * np.sqrt(given / count) <= _USUAL
 
 
 def _grow_up(first: Numbers, moved: Numbers) -> NDArray[np.bool_]:

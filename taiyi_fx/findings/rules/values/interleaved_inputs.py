@@ -21,13 +21,15 @@ many steps is the difference of two channels."""
 
 def interleaved_inputs(evidence: Evidence) -> Iterator[Finding]:
     """The first input whose neighbours are like channels, and numbers further on like pixels."""
-    for name, looks in evidence.inputs.interleaving.items():
-        if len(looks) >= _FEW and all(map(_is_torn, looks)) and evidence.series:
-            one = looks[-1]
+    for is_training, inputs in evidence.inputs.interleaving.items():
+        for name, looks in inputs.items():
+            if len(looks) < _FEW or not all(map(_is_torn, looks)) or not evidence.series:
+                continue
+            one, mode = looks[-1], "" if is_training else " of evaluation"
             channels, *places = one.shape
             text = (
-                f"in the input {name!r}, of shape (n, {', '.join(map(str, one.shape))}), numbers "
-                f"that are {channels} places apart differ by {one.next_but_channels:.3g}, and "
+                f"in the input {name!r}{mode}, of shape (n, {', '.join(map(str, one.shape))}), "
+                f"numbers {channels} places apart differ by {one.next_but_channels:.3g}, and "
                 f"neighbours by {one.next:.3g}: as if it were ({', '.join(map(str, places))}, "
                 f"{channels}) in memory, and viewed with channels first"
             )

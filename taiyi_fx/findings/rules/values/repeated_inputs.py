@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -21,6 +22,8 @@ _ROUNDING = 1e-5
 size of the root of a half together, whatever the angle is."""
 _CODED, _CLASSES = 1e-6, 2000
 """The same of codes, and more classes than one of n is written for."""
+_WHOLE = 1e-4
+"""A part of one place: numbers are rounded."""
 _BY_HEART = 10.0
 """The loss of evaluation beside that of one batch which is learnt by heart."""
 
@@ -114,7 +117,21 @@ def _given(evidence: Evidence) -> Iterator[tuple[Watched, list[Watched]]]:
         # What the model itself makes has no loader: `alike_rows` looks at such indices.
         if one.module in deviations and not is_made_within(one.module, evidence):
             mean, deviation = at_common_steps([one, deviations[one.module]])
-            yield mean, [deviation]
+            if not _are_places(float(mean.values[-1]), float(deviation.values[-1])):
+                yield mean, [deviation]
+
+
+def _are_places(mean: float, deviation: float) -> bool:
+    """True for the numbers of places one after the other, and for one and the same index.
+
+    Those of n places, each as often, have a variance of (n^2 - 1) / 12, or n (n + 1) / 12 if it is
+    made without a bias of each place once; and they begin at a whole number.
+    """
+    variance = 12 * deviation**2
+    most = np.sqrt(variance + 1)
+    counts = range(math.ceil((np.sqrt(4 * variance + 1) - 1) / 2 - _WHOLE), int(most + _WHOLE) + 1)
+    firsts = (mean - (count - 1) / 2 for count in counts if count)
+    return any(first > -_WHOLE and abs(first - round(first)) < _WHOLE for first in firsts)
 
 
 def _period(steps: Steps) -> int:

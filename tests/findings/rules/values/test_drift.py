@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from taiyi_fx.findings import Attributes
 from taiyi_fx.findings.rules.values.drift import drift
 from tests.findings.given import evidence, knowing
 
@@ -50,6 +51,18 @@ def test_a_weight_that_begins_smaller_than_others_may_become_like_them(first, la
         numbers[f"h.{i}", "ParameterRMS.weight"] = rms
         numbers[f"h.{i}", "WeightNorm"] = 4 * rms
     assert [found.module for found in drift(evidence(numbers))] == ["h.2"] * is_told
+
+
+@pytest.mark.parametrize(("given", "is_told"), [(2, False), (32, True)])
+def test_a_weight_may_grow_to_the_size_that_its_few_inputs_ask_for(given, is_told):
+    """As that of an LSTM of 2 inputs and 32 units, whose elements begin at 0.1."""
+    numbers = {(f"h.{i}", "WeightNorm"): 1 + np.arange(40) / 1000 for i in range(6)}
+    rms = np.geomspace(0.1, 0.7, 40)
+    numbers["lstm", "ParameterRMS.weight_ih_l0"] = rms
+    numbers["lstm", "ParameterNorm.weight_ih_l0"] = rms * np.sqrt(128 * given)
+    own = Attributes("torch.nn.modules.rnn.LSTM", {}, numbers={"input_size": given})
+    known = knowing(evidence(numbers), attributes={"lstm": own})
+    assert [found.module for found in drift(known)] == ["lstm"] * is_told
 
 
 def test_where_all_move_none_drifts():

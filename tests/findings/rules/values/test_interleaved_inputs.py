@@ -11,9 +11,10 @@ from tests.findings.given import evidence
 TORN = Interleaving((3, 20, 30), 0.8, 0.6, 0.85)
 
 
-def found_for(*looks):
+def found_for(*looks, is_training=True):
     known = evidence({("", "loss"): 1.0})
-    return [*interleaved_inputs(replace(known, inputs=GivenInputs(interleaving={"x": looks})))]
+    inputs = GivenInputs(interleaving={is_training: {"x": looks}})
+    return [*interleaved_inputs(replace(known, inputs=inputs))]
 
 
 def test_an_input_whose_neighbours_are_like_channels_is_told():
@@ -21,6 +22,8 @@ def test_an_input_whose_neighbours_are_like_channels_is_told():
     assert (found.kind, found.severity, found.module) == ("torn_view", "warning", "")
     assert "the input 'x', of shape (n, 3, 20, 30)" in found.text
     assert "as if it were (20, 30, 3) in memory" in found.text
+    (found,) = found_for(TORN, TORN, is_training=False)
+    assert "the input 'x' of evaluation, of shape (n, 3, 20, 30)" in found.text
 
 
 @pytest.mark.parametrize(

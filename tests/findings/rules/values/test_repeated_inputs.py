@@ -81,6 +81,27 @@ def test_places_that_are_the_same_at_each_step_are_no_batch():
     assert [*repeated_inputs(evidence(numbers))] == []
 
 
+@pytest.mark.parametrize(
+    ("indices", "is_told"),
+    [
+        (np.arange(32), False),
+        (np.tile(np.arange(2, 34), 16), False),
+        (np.full(64, 3), False),
+        (np.arange(32) ** 2, True),
+        (RNG.integers(0, 900, 512), True),
+    ],
+    ids=["places", "places of samples", "one index", "others", "tokens"],
+)
+def test_indices_of_places_may_be_the_same_again(indices, is_told):
+    """As where all batches are cut to the same length from some step on."""
+    known = {"InputMean": np.mean(indices), "InputStd": np.std(indices, ddof=1)}
+    numbers = {
+        ("places", name): same_from(25, np.append(DRAWN[:25], [x] * 15))
+        for name, x in known.items()
+    }
+    assert bool([*repeated_inputs(evidence(numbers))]) == is_told
+
+
 def test_each_twentieth_step_may_come_to_the_same_batch():
     epoch = RNG.uniform(0.9, 1.1, 20)
     steps = [*range(40), *range(60, 200, 20)]
