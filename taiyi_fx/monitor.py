@@ -102,6 +102,7 @@ class Monitor:
             strict=strict,
         )
         self._session.on_call = self._responder.diagnosis.inputs.look_at
+        self._session.on_return = self._responder.diagnosis.losses.look_at_returned
         self._postponed = Postponed()
         if self._recorded is not None:
             self._responder.watch.pace.rarest = MOST  # so far back it can run a step again

@@ -38,24 +38,28 @@ class InputLooks:
         self._repeats: list[Look[Repeats]] = []
         self._warn = WarnOnce()
 
-    def look_at(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def look_at(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Notes how the numbers of each input are distributed, at each power of two forwards.
 
         Args:
             args: The model's arguments.
             kwargs: Those given by name.
+
+        Returns:
+            True for a forward of training that was looked at.
         """
         is_training = self._model.training
         count = self._counts[is_training] + 1
         self._counts[is_training] = count
         if count & (count - 1):
-            return
+            return False
         try:
             unseen(self._note, args, kwargs, is_training)
         except Exception as error:  # monitoring never ends a run: reported by name
             if self._strict:
                 raise
             self._warn.of("inputs", f"how the model's inputs are distributed: {error!r}")
+        return is_training
 
     def _note(self, args: tuple[Any, ...], kwargs: dict[str, Any], is_training: bool) -> None:
         if _holds_no_data():

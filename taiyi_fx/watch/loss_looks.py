@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from taiyi_fx.findings import (
     targets_of,
 )
 from taiyi_fx.warning import WarnOnce
+from taiyi_fx.watch.returned_loss import NAME, loss_in
 
 
 @dataclass
@@ -34,6 +35,7 @@ class _Loss:
 
     Attributes:
         count: The numbers of it that were logged.
+        has_graph: True if the first one came with what it was made by.
         facts: What its first number told.
         notes: What others told that is not read yet.
         regressions: The costs of constants that were read.
@@ -41,6 +43,7 @@ class _Loss:
     """
 
     count: int = 0
+    has_graph: bool = False
     facts: LossFacts = field(default_factory=LossFacts)
     notes: list[RegressionNotes | TargetNotes] = field(default_factory=list)
     regressions: list[Regression] = field(default_factory=list)
@@ -71,6 +74,7 @@ class LossLooks:
     def __init__(self, modules: Mapping[str, nn.Module], *, strict: bool = False) -> None:
         self._modules, self._strict = modules, strict
         self._losses: dict[str, _Loss] = {}
+        self._returned = _Loss()
         self._warn = WarnOnce()
         self.late: list[str] = []
 
@@ -86,6 +90,19 @@ class LossLooks:
         loss.count += 1
         if loss.count & (loss.count - 1) or loss.count.bit_length() % 2 == 0:  # no power of four
             return
+        self._try_to_look_at(name, value, loss)
+
+    def look_at_returned(self, value: Any) -> None:
+        """Notes how the loss is made that the model itself returns, if it does.
+
+        It stands for the first loss of which numbers alone are logged, as trainers do.
+        """
+        loss = loss_in(value)
+        if loss is not None:
+            self._returned.count += 1
+            self._try_to_look_at(NAME, loss, self._returned)
+
+    def _try_to_look_at(self, name: str, value: Any, loss: _Loss) -> None:
         try:
             with reading_saved(lambda: self._saves_plainly):
                 self._look_at(name, value, loss)
@@ -98,6 +115,7 @@ class LossLooks:
         loss.notes += [one for one in (regression_of(value), targets_of(value)) if one is not None]
         if loss.count > 1:
             return
+        loss.has_graph = getattr(value, "grad_fn", None) is not None
         if is_released(value):
             self.late.append(name)
         loss.facts = LossFacts(
@@ -106,9 +124,17 @@ class LossLooks:
             graph=loss_graph_of(value, owners_of(self._modules)),
         )
 
-    def read(self) -> dict[str, LossFacts]:
-        """All that is known of each loss, by its name."""
-        return {name: loss.read() for name, loss in self._losses.items()}
+    def read(self, names: Iterable[str] = ()) -> dict[str, LossFacts]:
+        """All that is known of each loss, by its name.
+
+        Args:
+            names: Those of losses of training with numbers, of which the first may be returned by
+                the model.
+        """
+        found = {name: loss.read() for name, loss in self._losses.items()}
+        if self._returned.count and not any(one.has_graph for one in self._losses.values()):
+            found[next(iter(names), NAME)] = self._returned.read()
+        return found
 
     @functools.cached_property
     def _saves_plainly(self) -> bool:

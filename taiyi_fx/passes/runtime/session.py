@@ -67,6 +67,7 @@ class Session:
         on_many_untracked: Called once, when these are many; None once a step was tracked.
         witness: Is told of each training forward, if it is set.
         on_call: Is told the arguments of each forward, if it is set.
+        on_return: Is told what a forward returns, where `on_call` returned True.
     """
 
     def __init__(self, installation: Installation, followed: Collection[str]) -> None:
@@ -82,7 +83,8 @@ class Session:
         self.forwards = self.untracked = 0
         self.on_many_untracked: Callable[[], None] | None = None
         self.witness: Witness | None = None
-        self.on_call: Callable[[tuple[Any, ...], dict[str, Any]], None] | None = None
+        self.on_call: Callable[[tuple[Any, ...], dict[str, Any]], bool] | None = None
+        self.on_return: Callable[[Any], None] = _ignore
         self._compiler: Any = None
         self._lock = threading.RLock()
         self._has_waited = False
@@ -97,8 +99,10 @@ class Session:
             return self._within_compiled(forward, args, kwargs)
         compiler = set_eval_frame(None)  # our frames are not to be compiled, but the model's are
         if compiler is None:
-            if self.on_call is not None:
-                self.on_call(args, kwargs)
+            if self.on_call is not None and self.on_call(args, kwargs):
+                value = self._witnessed(forward, args, kwargs)
+                self.on_return(value)
+                return value
             if self.witness is not None:
                 return self._witnessed(forward, args, kwargs)
             if run.due or self.installation.is_always or self.on_many_untracked is not None:
@@ -106,11 +110,13 @@ class Session:
             return forward(*args, **kwargs)  # nothing of it is read
         self._compiler = compiler
         try:
-            if self.on_call is not None:
-                self.on_call(args, kwargs)
+            is_asked_for = self.on_call is not None and self.on_call(args, kwargs)
             self.is_observing = False  # compiled code cannot be followed
             called = functools.partial(_run_compiled, compiler, forward)
-            return self._witnessed(called, args, kwargs, True)
+            value = self._witnessed(called, args, kwargs, True)
+            if is_asked_for:
+                self.on_return(value)
+            return value
         finally:
             set_eval_frame(compiler)
 
@@ -370,6 +376,10 @@ def _is_uneven() -> bool:
 def _has_hooks(module: nn.Module) -> bool:
     hooks = module._forward_hooks, module._forward_pre_hooks
     return any(map(bool, (*hooks, module._backward_hooks, module._backward_pre_hooks)))
+
+
+def _ignore(value: Any) -> None:
+    """Does nothing."""
 
 
 def _run_compiled(compiler: Any, forward: Forward, *args: Any, **kwargs: Any) -> Any:

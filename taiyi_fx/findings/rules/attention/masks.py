@@ -144,7 +144,10 @@ def reading_ahead(evidence: Evidence) -> Iterator[Finding]:
 
 
 def unmasked_padding(evidence: Evidence) -> Iterator[Finding]:
-    """Attentions that see all keys, of sequences of which many end in padding."""
+    """Attentions that see all keys, of sequences of which many end in padding.
+
+    A warning where the embedding itself calls that token its padding.
+    """
     paddings = [graph.padding for _, graph in evidence.graphs if graph.padding is not None]
     ahead = evidence.by_module("AttentionAhead")
     seeing = [
@@ -159,7 +162,11 @@ def unmasked_padding(evidence: Evidence) -> Iterator[Finding]:
             f"the queries of {names_of(seeing)} see all keys, also those of padding: "
             f"{padding.sequences:.0%} of the sequences{of} end in a run of {padding.token}"
         )
-        yield UNMASKED_PADDING.at(seeing[0], 0, text, "all keys but padding", module="")
+        own = evidence.model.attributes.get(padding.module)
+        is_named = own is not None and own.numbers.get("padding_idx") == padding.token
+        severity = "warning" if is_named else "note"
+        others = {"module": "", "severity": severity}
+        yield UNMASKED_PADDING.at(seeing[0], 0, text, "all keys but padding", **others)
 
 
 def _vocabulary(evidence: Evidence) -> int:

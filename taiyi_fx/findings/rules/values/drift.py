@@ -142,8 +142,9 @@ def _is_of_usual_size(s: Watched, evidence: Evidence) -> bool:
     own, count = evidence.model.attributes.get(s.module), evidence.count_of(s)
     numbers = {} if own is None else own.numbers
     given = numbers.get("input_size" if "weight_ih_l0" in s.quantity else "in_features")
-    is_known = isinstance(given, int) and bool(count)
-    return is_known and float(s.values[-1]) * np.sqrt(given / count) <= _USUAL
+    if not isinstance(given, int) or not count:
+        return False
+    return float(s.values[-1]) * np.sqrt(given / count) <= _USUAL
 
 
 def _grow_up(first: Numbers, moved: Numbers) -> NDArray[np.bool_]:

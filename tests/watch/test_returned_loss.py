@@ -1,0 +1,105 @@
+"""Losses that models return themselves."""
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import taiyi_fx
+from taiyi_fx.watch.returned_loss import loss_in
+
+X = torch.ones(3, requires_grad=True)
+LOSS, LOGITS = X.sum(), X * 2
+
+
+@dataclass
+class Output:
+    loss: torch.Tensor
+    logits: torch.Tensor
+
+
+class Named(tuple):
+    loss = LOSS
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        LOSS,
+        (LOGITS, LOSS),
+        [LOSS, None],
+        {"loss": LOSS, "other": LOSS * 2},
+        Output(LOSS, LOGITS),
+        SimpleNamespace(loss=LOSS),
+        Named((LOGITS, LOGITS)),
+    ],
+    ids="alone tuple list mapping dataclass object named".split(),
+)
+def test_a_loss_is_found_in_what_is_returned(returned):
+    assert loss_in(returned) is LOSS
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        None,
+        LOGITS,
+        LOSS.detach(),
+        (LOSS, LOSS * 2),
+        {"total": LOSS},
+        Output(LOGITS, LOGITS),
+        Output(LOSS.detach(), LOGITS),
+        "loss",
+    ],
+    ids="none tensor detached two unnamed many without_graph text".split(),
+)
+def test_in_other_things_there_is_none(returned):
+    assert loss_in(returned) is None
+
+
+class Returning(nn.Module):
+    """A classifier that softmaxes its logits twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, x, y=None):
+        shares = self.layer(x).softmax(1)
+        return {"loss": F.cross_entropy(shares, y)} if self.training else shares
+
+
+@pytest.mark.parametrize("log", [None, torch.Tensor.item, torch.Tensor.detach])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_how_it_is_made_is_known_where_numbers_alone_are_logged(log, compiled):
+    torch.manual_seed(0)
+    model = Returning()
+    watched = taiyi_fx.instrument(model, {"layer": ["OutputRMS"]})
+    called = torch.compile(watched, backend="eager") if compiled else watched
+    for step in range(12):
+        x, y = torch.randn(64, 8), torch.randint(4, (64,))
+        loss = called(x, y)["loss"]
+        if log is not None:
+            watched.monitor.log("train/loss", log(loss))
+        loss.backward()
+        watched.monitor.track(step)
+        model.zero_grad()
+    told = [found.kind for found in watched.monitor.findings]
+    assert ("squashed_loss" in told) == (log is not None)
+    assert watched.monitor._responder.diagnosis.losses.late == []
+
+
+def test_what_is_logged_with_its_graph_counts():
+    model = Returning()
+    watched = taiyi_fx.instrument(model)
+    loss = watched(torch.randn(64, 8), torch.randint(4, (64,)))["loss"]
+    watched.monitor.log(
+        "loss", F.cross_entropy(model.layer(torch.randn(64, 8)), torch.zeros(64).long())
+    )
+    loss.backward()
+    watched.monitor.track(0)
+    known = watched.monitor._responder.diagnosis.losses.read(["loss"])
+    assert known["loss"].squashed is None
