@@ -8,11 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.lasting import since
 from taiyi_fx.findings.facts.robust import log10, median, spread
 from taiyi_fx.findings.facts.watched import Watched
 
 _BEFORE = 8
 """Numbers before the loss's step in which those that lead to it move."""
+_SOON = 100
+"""Steps before the loss's beyond which a move leads to something else, if to anything."""
 _USUAL = 16
 """Numbers before these that say what is usual; with fewer nobody knows."""
 _SIGMAS = 6.0
@@ -51,6 +54,7 @@ def _moves(evidence: Evidence, step: int) -> Iterator[_Move]:
         if len(before) < _USUAL or not np.isfinite(sizes).all():
             continue
         far = (last - median(before)) / max(spread(before), _LEAST)
-        if (far > _SIGMAS).any():
-            i = int(np.argmax(far > _SIGMAS))
+        is_so = (far > _SIGMAS) & (one.steps[until - len(last) : until] > step - _SOON)
+        if is_so[-1]:
+            i = since(is_so)
             yield _Move(int(one.steps[until - len(last) + i]), float(far[i]), one)

@@ -34,3 +34,13 @@ def test_a_rate_that_is_set_is_no_number_that_moved_and_the_model_has_no_name():
     numbers["a", "OutputRMS"] = noisy(2, 49)
     text = moved_first(evidence(numbers), 50)
     assert text == "; GradNorm (step 48), OutputRMS of 'a' (step 49) moved first"
+
+
+def test_what_moved_long_before_or_came_back_led_to_nothing():
+    numbers = {("a", "OutputRMS"): noisy(1, 55)}
+    assert moved_first(evidence(numbers, 50 * np.arange(60)), 50 * 59) == (
+        "; OutputRMS of 'a' (step 2900) moved first"
+    )
+    back = noisy(0)
+    back[52:55] *= 100
+    assert moved_first(evidence({("a", "OutputRMS"): back}), 58) == ""

@@ -103,7 +103,11 @@ def divergence(evidence: Evidence) -> Iterator[Finding]:
 
 
 def spikes(evidence: Evidence) -> Iterator[Finding]:
-    """The highest jump of a loss above its last 128 numbers."""
+    """The highest jump of a loss above its last 128 numbers.
+
+    Not one that is over at once, that nothing else moves with, and that is less than the loss was
+    at first: so hard samples are.
+    """
     for loss in evidence.losses:
         scores, medians = trailing_scores(loss.values)
         is_spike = (scores > _SPIKE) & (loss.values > _HIGH * medians)
@@ -111,10 +115,10 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
             continue
         i = int(np.argmax(np.where(is_spike, scores, -np.inf)))
         step, times = int(loss.steps[i]), int(is_spike.sum())
-        jumps = loss.values - medians
+        jumps, moved = loss.values - medians, moved_first(evidence, step)
         text = (
             f"step {step}: {loss.quantity!r} jumps to {loss.values[i]:.3g}, {scores[i]:.3g} robust "
-            f"deviations above {medians[i]:.3g}{moved_first(evidence, step)}"
+            f"deviations above {medians[i]:.3g}{moved}"
         )
         text += f"; {times} steps in all are spikes" if times > 1 else ""
         highest = is_spike & (jumps > jumps[i] / 2)
@@ -140,6 +144,8 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         # A loss below 0 has no level of its own: weights that are learnt may make it any number.
         is_wild = is_wild and is_seen and medians[i] > 0
         is_wild = is_wild and not (may_rise(loss, evidence) or is_unsteady(loss, evidence))
+        if not (is_wild or every or moved or loss.values[i] > untrained):
+            continue  # a batch that is harder than others
         severity = "warning" if is_wild else "note"
         others = {"advice": _AT_TIMES.format(every)} if every else {}
         expected = f"near {medians[i]:.3g}"

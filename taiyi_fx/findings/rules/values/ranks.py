@@ -13,6 +13,7 @@ from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.watched import Values, Watched, at_common_steps, in_roles
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.rules.losses.loss import guess_of
 
 _ONE = 1.05
 _MANY = 2.0
@@ -21,6 +22,8 @@ _NEARLY, _KEPT = 1.5, 5.0
 _ONLY, _SEVERAL = 1.25, 2.5
 """The same at the first two numbers, of fewer directions."""
 _FEW, _SOON = 2, 3
+_LEARNT = 0.2
+"""Of a guess's cost, below which the first losses are those of a model that was trained before."""
 _SIDES = 2
 """Axes of a batch of rows: with more, some are tokens."""
 
@@ -49,10 +52,22 @@ def rank_collapses(evidence: Evidence) -> Iterator[Finding]:
     """Modules whose outputs, or weights, lie along one direction from the start, or at the end."""
     yield from _without_variance(evidence)
     yield from _of_weights(evidence)
+    if _is_trained_already(evidence):
+        return  # its classes may have become directions
     of_siblings = [*_among_siblings(evidence)]
     yield from of_siblings
     told = {found.module for found in of_siblings}
     yield from (found for found in _lost_at_once(evidence) if found.module not in told)
+
+
+def _is_trained_already(evidence: Evidence) -> bool:
+    """True if a loss is far below a guess's from its first numbers on, as of a model that goes on.
+
+    The features of a classifier that is trained to the end lie along few directions (Papyan et al.,
+    arXiv 2008.08186).
+    """
+    firsts = [(guess_of(one, evidence)[0], one.values[:_SOON]) for one in evidence.losses]
+    return any((values < _LEARNT * guess).all() for guess, values in firsts if guess > 0)
 
 
 def _among_siblings(evidence: Evidence) -> Iterator[Finding]:

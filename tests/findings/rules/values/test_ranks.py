@@ -162,6 +162,15 @@ def test_directions_that_are_lost_from_one_module_to_the_next_are_named():
     assert "varies along 1.2 directions, that of 'h.1.up' before it along 7" in found.text
 
 
+@pytest.mark.parametrize(("first", "is_told"), [(0.01, False), (0.6, True)])
+def test_the_classes_of_a_trained_model_may_have_become_directions(first, is_told):
+    numbers = {
+        (f"h.{i}.up", "ParticipationRatio"): [x] * 3 for i, x in enumerate((8.0, 7.0, 1.2, 1.4))
+    }
+    known = knowing(evidence({("", "loss"): [first] * 9, **numbers}), classes={"loss": 2})
+    assert bool([*rank_collapses(known)]) == is_told
+
+
 @pytest.mark.parametrize("ratios", [(8.0, 4.0, 1.4, 1.2), (8.0, 7.0, 2.0, 1.4), (8.0, 1.2)])
 def test_directions_that_are_lost_little_by_little_are_none(ratios):
     numbers = {(f"h.{i}.up", "ParticipationRatio"): [x] * 3 for i, x in enumerate(ratios)}
