@@ -116,7 +116,7 @@ from taiyi_fx.findings.rules.structure.as_built import (
 from taiyi_fx.findings.rules.structure.batch_norm import stale_statistics
 from taiyi_fx.findings.rules.structure.copies import parted_copies
 from taiyi_fx.findings.rules.structure.foreign_outputs import foreign_outputs
-from taiyi_fx.findings.rules.structure.hooked import changed_by_hooks, name_hooks
+from taiyi_fx.findings.rules.structure.hooked import changed_by_hooks, with_hooks_named
 from taiyi_fx.findings.rules.structure.layer_runs import doubled_outputs, missing_activations
 from taiyi_fx.findings.rules.structure.layers import odd_layers
 from taiyi_fx.findings.rules.structure.left_out import missing_norms, missing_residuals
@@ -331,9 +331,9 @@ def _found(evidence: Evidence, *, strict: bool) -> list[Finding]:
     step = first_step(evidence)
     known = evidence if step is None else evidence.before(step)
     found = [one for rule in RULES for one in _applied(rule, known, strict=strict)]
-    kinds = _of_each_kind([name_hooks(one, known) for one in found])
+    kinds = _of_each_kind(with_hooks_named(found, known))
     every = follow_ups_beneath(causes_first(kinds), known)
-    ends = [name_hooks(one, evidence) for one in _applied(non_finite, evidence, strict=strict)]
+    ends = with_hooks_named(_applied(non_finite, evidence, strict=strict), evidence)
     origins = [found for found in every if _may_lead_to_non_finite(found)]
     if ends and origins:
         # It may be what these grew to: the origin comes first, and then what nobody should miss.

@@ -163,11 +163,9 @@ def makers_of(node: Any) -> list[Any]:
 def all_before(nodes: Iterable[Any]) -> list[Any]:
     """Some functions, and all that made what they take, each once."""
     every = [*nodes]
-    seen = {id(node) for node in every}
+    seen = {id(node): node for node in every}
     for node in every:  # which grows on the way
-        new = {id(other): other for other in makers_of(node) if id(other) not in seen}
-        every += new.values()
-        seen |= new.keys()
+        every += _new(makers_of(node), seen)
     return every
 
 
@@ -195,24 +193,28 @@ def is_parameter(node: Any) -> bool:
 def nodes_near(start: Any, names: Collection[str], most: int) -> Iterator[Any]:
     """The functions of some names that a number was made by, within so many from its end."""
     level = [start] if start is not None else []
+    seen = {id(x): x for x in level}  # held: the id of a function that is let go may come again
     for _ in range(most):
         yield from (x for x in level if name_of(x) in names)
-        level = [y for x in level if name_of(x) not in names for y in makers_of(x)]
+        level = _new((y for x in level if name_of(x) not in names for y in makers_of(x)), seen)
+
+
+def _new(nodes: Iterable[Any], seen: dict[int, Any]) -> list[Any]:
+    """Those that were not seen, each once; they are now."""
+    new = {id(x): x for x in nodes if id(x) not in seen}
+    seen |= new
+    return [*new.values()]
 
 
 def owner_before(node: Any, parameters: Mapping[int, str]) -> str:
     """The module whose parameters come next before a function; empty if it is not known."""
-    level, seen = [node], set[int]()
+    level, seen = [node], dict[int, Any]()
     for _ in range(_FAR):
         for x in level:
             name = parameters.get(id(getattr(x, "variable", None)), "")
             if name:
                 return name
-        makers = (_leaf_or_self(y) for x in level for y in makers_of(x))
-        level = [y for y in makers if id(y) not in seen]
-        seen |= {id(y) for y in level}
-        if not level:
-            break
+        level = _new((_leaf_or_self(y) for x in level for y in makers_of(x)), seen)
     return ""
 
 

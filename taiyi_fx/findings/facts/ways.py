@@ -80,7 +80,7 @@ def last_place(uses: Uses, parameters: Mapping[int, str]) -> str | None:
 
 def _only_place(index: int, uses: Uses, parameters: Mapping[int, str]) -> str | None:
     ends = [node for node in uses.nodes if name_of(node) in _CHOICES]
-    level, taken, seen = ends, list[Any](), set[int]()
+    level, taken, seen = ends, list[Any](), {id(node) for node in ends}
     if len(ends) != 1:
         return None
     for _ in range(_FAR):
@@ -88,7 +88,9 @@ def _only_place(index: int, uses: Uses, parameters: Mapping[int, str]) -> str | 
         rest = [node for node in level if not _is_place(node, index)]
         if any(len(shape_of(node)) >= _SEQUENCE for node in rest):
             return None
-        level = [x for node in rest for x in makers_of(node) if id(x) not in seen]
+        level = [
+            *{id(x): x for node in rest for x in makers_of(node) if id(x) not in seen}.values()
+        ]
         seen |= {id(node) for node in level}
     return owner_before(taken[0], parameters) if taken and not level else None
 

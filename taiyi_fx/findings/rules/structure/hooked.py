@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -26,8 +27,10 @@ CHANGED_BY_HOOK = Kind(
 
 def changed_by_hooks(evidence: Evidence) -> Iterator[Finding]:
     """Modules with forward hooks, behind which values are of another size, or drift from theirs."""
+    behind = _behind_hooks(evidence)
+    first = {name: pair for pair in reversed(behind) for name in behind[pair]}
     for module, hooks in evidence.model.hooks.items():
-        sizes = _sizes(module, evidence)
+        sizes = _sizes(*first[module], evidence) if module in first else None
         if sizes is None or len(sizes.values) < STEPS:
             continue
         powers = log10(sizes.values)
@@ -42,40 +45,41 @@ def changed_by_hooks(evidence: Evidence) -> Iterator[Finding]:
         yield CHANGED_BY_HOOK.at(sizes, i, text, "about as large", module=module)
 
 
-def name_hooks(found: Finding, evidence: Evidence) -> Finding:
-    """A finding whose text names the forward hooks that values pass on their way to its module."""
-    before = [name for name in evidence.model.hooks if _is_between(name, found.module, evidence)]
+def with_hooks_named(every: Iterable[Finding], evidence: Evidence) -> list[Finding]:
+    """The findings, whose texts name the forward hooks that values pass on the way to a module."""
+    before = {module: hooks for (_, module), hooks in _behind_hooks(evidence).items()}
+    return [_with_hooks(one, before.get(one.module, ()), evidence) for one in every]
+
+
+def _with_hooks(found: Finding, before: Sequence[str], evidence: Evidence) -> Finding:
     if not before or found.kind == CHANGED_BY_HOOK.name:
         return found
     shown = " and ".join(f"{name!r} ({', '.join(evidence.model.hooks[name])})" for name in before)
     return replace(found, text=f"{found.text}; a forward hook on {shown} stands before it")
 
 
-def _is_between(hooked: str, module: str, evidence: Evidence) -> bool:
-    """True if the hook runs after all that comes before a module, and before the module."""
-    names = _computed(evidence)
-    if module not in names:
-        return False
-    i = names.index(module)
-    return i > 0 and _is_within(names[i - 1], hooked) and not _is_within(module, hooked)
+def _behind_hooks(evidence: Evidence) -> dict[tuple[str, str], list[str]]:
+    """The modules with hooks that run between two whose outputs are known, one behind the other."""
+    names = [s.module for s in evidence.of_quantity("OutputRMS")]
+    hooks = evidence.model.hooks
+    found = {
+        (one, other): [name for name in hooks if name in _around(one) - _around(other)]
+        for one, other in (pairwise(names) if hooks else ())
+    }
+    return {pair: hooked for pair, hooked in found.items() if hooked}
 
 
-def _sizes(hooked: str, evidence: Evidence) -> Watched | None:
-    """The size of what comes next over that of what the module returns."""
-    names = _computed(evidence)
-    next_ = next((name for name in names if _is_between(hooked, name, evidence)), None)
-    if next_ is None or evidence.flow.before_module(next_):
+def _around(module: str) -> set[str]:
+    """A module's own name, and those of all that it is in, but for the model itself."""
+    name = module.partition("@")[0]
+    parts = name.split(".")
+    return {".".join(parts[: i + 1]) for i in range(len(parts))}
+
+
+def _sizes(module: str, following: str, evidence: Evidence) -> Watched | None:
+    """The size of what comes next over that of what a module returns."""
+    if evidence.flow.before_module(following):
         return None
     outputs = evidence.by_module("OutputRMS")
-    given = evidence.by_module("InputRMS").get(next_, outputs[next_])
-    return over(given, outputs[names[names.index(next_) - 1]])
-
-
-def _computed(evidence: Evidence) -> Sequence[str]:
-    """The modules whose outputs are known, in order."""
-    return [s.module for s in evidence.of_quantity("OutputRMS")]
-
-
-def _is_within(module: str, other: str) -> bool:
-    name = module.partition("@")[0]
-    return name == other or name.startswith(f"{other}.")
+    given = evidence.by_module("InputRMS").get(following, outputs[following])
+    return over(given, outputs[module])
