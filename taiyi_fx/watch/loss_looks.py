@@ -118,10 +118,15 @@ class LossLooks:
         loss.has_graph = getattr(value, "grad_fn", None) is not None
         if is_released(value):
             self.late.append(name)
+
+        def fails(what: str, error: Exception) -> None:
+            self._warn.of(f"{name} {what}", f"{what!r} of {name!r} is not known: {error!r}")
+
+        failed = None if self._strict else fails
         loss.facts = LossFacts(
             squashed=squashed_by(value),
             classes=classes_of(value),
-            graph=loss_graph_of(value, owners_of(self._modules)),
+            graph=loss_graph_of(value, owners_of(self._modules), failed),
         )
 
     def read(self, names: Iterable[str] = ()) -> dict[str, LossFacts]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 _UNTOLD = object()
@@ -206,18 +206,6 @@ def _new(nodes: Iterable[Any], seen: dict[int, Any]) -> list[Any]:
     return [*new.values()]
 
 
-def owner_before(node: Any, parameters: Mapping[int, str]) -> str:
-    """The module whose parameters come next before a function; empty if it is not known."""
-    level, seen = [node], dict[int, Any]()
-    for _ in range(_FAR):
-        for x in level:
-            name = parameters.get(id(getattr(x, "variable", None)), "")
-            if name:
-                return name
-        level = _new((_leaf_or_self(y) for x in level for y in makers_of(x)), seen)
-    return ""
-
-
 def _leaf_or_self(node: Any) -> Any:
     """The leaf that a function only rearranges, as the weight of a layer is turned; else itself."""
     return maker_of(node) if name_of(node) in REARRANGES and is_parameter(node) else node
@@ -232,14 +220,34 @@ class Uses:
     Attributes:
         nodes: The functions, the last one first.
         users: The functions that take what each made, by its id, with the place of the operand.
+        number: The number.
+        parameters: The module of each parameter, by the parameter's id.
     """
 
     nodes: list[Any]
     users: dict[int, list[tuple[Any, int]]]
+    number: Any = None
+    parameters: Mapping[int, str] = field(default_factory=dict)
+
+    def owner(self, node: Any) -> str:
+        """The module whose parameters come next before a function; empty if it is not known."""
+        level, seen = [node], dict[int, Any]()
+        for _ in range(_FAR):
+            for x in level:
+                name = self.parameters.get(id(getattr(x, "variable", None)), "")
+                if name:
+                    return name
+            level = _new((_leaf_or_self(y) for x in level for y in makers_of(x)), seen)
+        return ""
 
     @staticmethod
-    def of(number: Any) -> Uses:
-        """Of a tensor; of what has no graph, and of a graph of too many functions, nothing."""
+    def of(number: Any, parameters: Mapping[int, str] | None = None) -> Uses:
+        """Of a tensor; of what has no graph, and of a graph of too many functions, nothing.
+
+        Args:
+            number: The tensor, before or after its backward.
+            parameters: The module of each parameter, by the parameter's id.
+        """
         start = getattr(number, "grad_fn", None)
         nodes = [] if start is None else [start]
         users: dict[int, list[tuple[Any, int]]] = {id(start): []}
@@ -252,5 +260,6 @@ class Uses:
                     nodes.append(other)
                 users[id(other)].append((node, place))
             if len(nodes) > _MOST:
-                return Uses([], {})
-        return Uses(nodes, users)
+                nodes, users = [], {}
+                break
+        return Uses(nodes, users, number, parameters or {})

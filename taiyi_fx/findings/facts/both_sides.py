@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from taiyi_fx.findings.facts.autograd import (
@@ -13,7 +13,6 @@ from taiyi_fx.findings.facts.autograd import (
     name_of,
     nodes_near,
     operands_of,
-    owner_before,
     saved_by,
 )
 from taiyi_fx.findings.facts.given_to_losses import OF_ERRORS
@@ -28,25 +27,24 @@ _OFF = 1e-3
 """How far a ratio is from 1 that no rounding takes there."""
 
 
-def moving_targets(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:
+def moving_targets(uses: Uses) -> Iterator[str]:
     """The modules before the targets of errors and divergences that get gradients, too.
 
     Of an error, if both sides are of one model: two that are trained to agree are another matter.
 
     Args:
         uses: The functions that made the loss.
-        parameters: The module of each parameter, by the parameter's id.
     """
     for sides in _both_of(uses, OF_ERRORS):
-        if _share_parameters(sides, parameters):
-            yield owner_before(sides[0], parameters)
+        if _share_parameters(sides, uses):
+            yield uses.owner(sides[0])
     # Torch's divergence is of t log t less t times what it is given.
     for node in uses.nodes:
         if name_of(node) == "Xlogy" and len(known := set(operands_of(node)) - {None}) == 1:
-            yield owner_before(known.pop(), parameters)
+            yield uses.owner(known.pop())
 
 
-def pulled_alone(uses: Uses, parameters: Mapping[int, str]) -> str | None:
+def pulled_alone(uses: Uses) -> str | None:
     """The module before what a loss pulls together and nothing holds apart; None of other losses.
 
     As of a loss of cosines, or of errors, between outputs of one model that all get gradients, and
@@ -54,7 +52,6 @@ def pulled_alone(uses: Uses, parameters: Mapping[int, str]) -> str | None:
 
     Args:
         uses: The functions that made the loss.
-        parameters: The module of each parameter, by the parameter's id.
     """
     level, terms, seen = uses.nodes[:1], list[list[Any]](), set[int]()
     while level:
@@ -70,8 +67,8 @@ def pulled_alone(uses: Uses, parameters: Mapping[int, str]) -> str | None:
             level += [side for side in sides if side is not None]
         else:
             return None
-    is_one_model = bool(terms) and all(_share_parameters(sides, parameters) for sides in terms)
-    return owner_before(terms[0][0], parameters) if is_one_model else None
+    is_one_model = bool(terms) and all(_share_parameters(sides, uses) for sides in terms)
+    return uses.owner(terms[0][0]) if is_one_model else None
 
 
 def _is_of_outputs(node: Any) -> bool:
@@ -96,12 +93,12 @@ def _is_of_cosine(node: Any) -> bool:
     return name_of(node) == "Mul" and None not in map(size_of_unit, operands_of(node))
 
 
-def _share_parameters(sides: Iterable[Any], parameters: Mapping[int, str]) -> bool:
+def _share_parameters(sides: Iterable[Any], uses: Uses) -> bool:
     """True if both sides of a term are made by parameters of the model that they have in common."""
     first, second = (
         {id(x.variable) for x in all_before([side]) if hasattr(x, "variable")} for side in sides
     )
-    return any(own in parameters for own in first & second)
+    return any(own in uses.parameters for own in first & second)
 
 
 def overlaps_of_logits(uses: Uses) -> Iterator[Any]:

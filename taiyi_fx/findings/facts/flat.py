@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from taiyi_fx.findings.facts.autograd import Uses, all_before, makers_of, name_of, owner_before
+from taiyi_fx.findings.facts.autograd import Uses, all_before, makers_of, name_of
 
 _FLAT = frozenset({"Round", "Floor", "Ceil", "Trunc", "Sign"})
 
@@ -22,19 +22,18 @@ class Flat(NamedTuple):
     module: str
 
 
-def flat_functions(uses: Uses, parameters: Mapping[int, str]) -> Iterator[Flat]:
+def flat_functions(uses: Uses) -> Iterator[Flat]:
     """The functions without a slope, before which are weights that nothing else leads to the loss.
 
     Args:
         uses: The functions that made the loss.
-        parameters: The module of each parameter, by the parameter's id.
     """
     flat = [node for node in uses.nodes if name_of(node) in _FLAT]
     if flat:
-        pulled = _parameters_among(_reached(uses.nodes[0]), parameters)
+        pulled = _parameters_among(_reached(uses.nodes[0]), uses)
         for node in flat:
-            if _parameters_among(all_before([node]), parameters) - pulled:
-                yield Flat(name_of(node).lower(), owner_before(node, parameters))
+            if _parameters_among(all_before([node]), uses) - pulled:
+                yield Flat(name_of(node).lower(), uses.owner(node))
 
 
 def _reached(loss: Any) -> list[Any]:
@@ -48,6 +47,6 @@ def _reached(loss: Any) -> list[Any]:
     return [*found.values()]
 
 
-def _parameters_among(nodes: list[Any], parameters: Mapping[int, str]) -> set[int]:
+def _parameters_among(nodes: list[Any], uses: Uses) -> set[int]:
     known = {id(getattr(node, "variable", None)) for node in nodes}
-    return known & parameters.keys()
+    return known & uses.parameters.keys()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from math import inf
 from typing import Any, NamedTuple
 
@@ -17,7 +17,6 @@ from taiyi_fx.findings.facts.autograd import (
     makers_of,
     name_of,
     operands_of,
-    owner_before,
     saved_by,
     shape_of,
 )
@@ -67,14 +66,13 @@ class OutOfReach(NamedTuple):
     share: float
 
 
-def out_of_reach(uses: Uses, parameters: Mapping[int, str]) -> Iterator[OutOfReach]:
+def out_of_reach(uses: Uses) -> Iterator[OutOfReach]:
     """The targets of errors that an activation behind the last layer cannot return.
 
     Nothing after a backward, which frees what autograd has saved.
 
     Args:
         uses: The functions that made the loss.
-        parameters: The module of each parameter, by the parameter's id.
     """
     for node in _terms(uses):
         function, targets = _compared(node)
@@ -85,7 +83,7 @@ def out_of_reach(uses: Uses, parameters: Mapping[int, str]) -> Iterator[OutOfRea
         margin = _MARGIN * targets.std(correction=0)
         share = ((targets < low - margin) | (targets > high + margin)).float().mean().item()
         if share > _BEYOND:
-            yield OutOfReach(owner_before(function, parameters), name.lower(), low, high, share)
+            yield OutOfReach(uses.owner(function), name.lower(), low, high, share)
 
 
 def _terms(uses: Uses) -> Iterator[Any]:
@@ -129,11 +127,11 @@ def _written_out(node: Any) -> tuple[Any, Any]:
     return function, values - error if operands[1] is None else values + error
 
 
-def own_pairs(uses: Uses) -> Iterator[Any]:
+def own_pairs(uses: Uses) -> Iterator[tuple[Any, tuple[int, ...], tuple[int, ...]]]:
     """The products of some rows with all of the same rows that a cross entropy chooses among.
 
     Each row's largest is then mostly the one with itself. Not where anything but a factor comes
-    between, such as a mask.
+    between, such as a mask. Yields the product and its shape, which stays.
 
     Args:
         uses: The functions that made the loss.
@@ -145,7 +143,7 @@ def own_pairs(uses: Uses) -> Iterator[Any]:
         while product is not None and name_of(product) in _SCALES and _has_one_operand(product):
             product = operands_of(product)[0]
         if product is not None and _is_of_itself(product):
-            yield product
+            yield product, shape_of(product), shape_of(product)
 
 
 def _is_of_classes(uses: Uses, node: Any) -> bool:
@@ -186,7 +184,7 @@ def masked_by_product(uses: Uses) -> Iterator[Any]:
                 yield node
 
 
-def last_products(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:
+def last_products(uses: Uses) -> Iterator[str]:
     """The layers whose output a loss is given behind a product with what wants no gradient.
 
     A dropout is one, and a factor: what it multiplies by is not kept. A weight that is used twice
@@ -194,7 +192,6 @@ def last_products(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:
 
     Args:
         uses: The functions that made the loss.
-        parameters: The module of each parameter, by the parameter's id.
     """
     for node in uses.nodes:
         if name_of(node) not in (*OF_ERRORS, *_OF_LOGITS):
@@ -207,7 +204,7 @@ def last_products(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:
             continue
         weight = operands_of(layer)[_WEIGHTS[name_of(layer)]]
         leaf = maker_of(weight) if weight is not None and name_of(weight) in TURNS else weight
-        owner = parameters.get(id(getattr(leaf, "variable", None)), "")
+        owner = uses.parameters.get(id(getattr(leaf, "variable", None)), "")
         if owner and len(uses.users[id(leaf)]) == 1:
             yield owner
 
@@ -223,7 +220,7 @@ def is_score(uses: Uses) -> bool:
     return bool(ends) and _SUMMING.union(("Neg", "Sub")).issuperset(names[: ends[0]])
 
 
-def is_judged(uses: Uses, parameters: Mapping[int, str]) -> bool:
+def is_judged(uses: Uses) -> bool:
     """True if the last layer before a loss is another model's: a generator's loss by its judge.
 
     Args:
@@ -236,4 +233,4 @@ def is_judged(uses: Uses, parameters: Mapping[int, str]) -> bool:
         return False
     weight = operands_of(layer)[_WEIGHTS[name_of(layer)]]
     made_of = all_before([weight]) if weight is not None else []
-    return not any(id(getattr(x, "variable", None)) in parameters for x in made_of)
+    return not any(id(getattr(x, "variable", None)) in uses.parameters for x in made_of)

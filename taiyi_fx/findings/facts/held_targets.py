@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from taiyi_fx.findings.facts.autograd import (
     Uses,
     name_of,
     operands_of,
-    owner_before,
     saved_by,
 )
 from taiyi_fx.findings.facts.given_to_losses import OF_ERRORS
@@ -49,7 +48,7 @@ class HeldTargets(NamedTuple):
     of: int
 
 
-def held_targets(uses: Uses, parameters: Mapping[int, str]) -> HeldTargets | None:
+def held_targets(uses: Uses) -> HeldTargets | None:
     """The targets of the one error or cross entropy of a loss, if the model is given all of them.
 
     None after a backward, which frees what autograd has saved, and where nothing but the targets
@@ -57,7 +56,6 @@ def held_targets(uses: Uses, parameters: Mapping[int, str]) -> HeldTargets | Non
 
     Args:
         uses: The functions that made the loss.
-        parameters: The module of each parameter, by the parameter's id.
     """
     ends = [x for x in uses.nodes if name_of(x) in (*OF_ERRORS, *OF_LOGARITHMS)]
     if len(ends) != 1 or (targets := saved_by(ends[0], "target")) is None:
@@ -75,7 +73,7 @@ def held_targets(uses: Uses, parameters: Mapping[int, str]) -> HeldTargets | Non
             is_same = (given[:, :, None] == wanted[:, None]).all(0)
             if bool(is_same.any(0).all()):
                 at = is_same.int().argmax(0).tolist()
-                return HeldTargets(owner_before(node, parameters), (*at,), given.shape[1])
+                return HeldTargets(uses.owner(node), (*at,), given.shape[1])
     return None
 
 

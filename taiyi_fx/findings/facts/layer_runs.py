@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
@@ -26,7 +26,7 @@ _FEWEST = 3
 """Layers of a run: two are often a product that is kept in parts."""
 
 
-def linear_runs(uses: Uses, parameters: Mapping[int, str]) -> tuple[tuple[str, ...], ...]:
+def linear_runs(uses: Uses) -> tuple[tuple[str, ...], ...]:
     """The names of three linear layers and more, one behind the other with nothing in between.
 
     Views and fused dropouts are nothing. A product is an activation: what it multiplies by may be
@@ -36,7 +36,6 @@ def linear_runs(uses: Uses, parameters: Mapping[int, str]) -> tuple[tuple[str, .
 
     Args:
         uses: The functions that made the loss.
-        parameters: The module of each parameter, by the parameter's id.
     """
     runs = [*_runs(uses)]
     repeated = {id(_weight_of(run[-1])) for run in runs if _ends_in_a_repeat(run)}
@@ -45,7 +44,7 @@ def linear_runs(uses: Uses, parameters: Mapping[int, str]) -> tuple[tuple[str, .
         weights = [_weight_of(x) for x in reversed(run)]
         if len(run) < _FEWEST or any(id(weight) in repeated for weight in weights):
             continue
-        names = tuple(parameters.get(id(weight), "") for weight in weights)
+        names = tuple(uses.parameters.get(id(weight), "") for weight in weights)
         if all(names) and not _is_meant([weight.shape for weight in weights]):
             found.append(names)
     return tuple(found)

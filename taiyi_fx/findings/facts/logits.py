@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from taiyi_fx.findings.facts.autograd import (
@@ -15,7 +14,6 @@ from taiyi_fx.findings.facts.autograd import (
     name_of,
     nodes_near,
     operands_of,
-    owner_before,
     shape_of,
 )
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
@@ -55,12 +53,11 @@ class Logits(NamedTuple):
     is_whole: bool
 
 
-def logits_of(uses: Uses, parameters: Mapping[int, str]) -> Logits | None:
+def logits_of(uses: Uses) -> Logits | None:
     """The logits of the one cross entropy in a loss; None of none, and of several.
 
     Args:
         uses: The functions that made the loss.
-        parameters: The module of each parameter, by the parameter's id.
     """
     ends = [node for node in uses.nodes if name_of(node) in (*OF_LOGARITHMS, _BINARY)]
     if len(ends) != 1:
@@ -76,7 +73,7 @@ def logits_of(uses: Uses, parameters: Mapping[int, str]) -> Logits | None:
     for n in shape if is_binary else shape_of(node):
         size *= n
     return Logits(
-        "" if _is_of_computed(node) else owner_before(node, parameters),
+        "" if _is_of_computed(node) else uses.owner(node),
         size if is_binary else size // max(classes, 1),
         classes,
         maker is not None and name_of(maker) in _LAYERS,
@@ -85,14 +82,13 @@ def logits_of(uses: Uses, parameters: Mapping[int, str]) -> Logits | None:
     )
 
 
-def logits_of_shares(uses: Uses, parameters: Mapping[int, str]) -> Logits | None:
+def logits_of_shares(uses: Uses) -> Logits | None:
     """The logits of a loss that is a cross entropy of rows with shares of all classes for targets.
 
     Torch computes it in parts. None of what is a multiple of one: autograd keeps no factor.
 
     Args:
         uses: The functions that made the loss.
-        parameters: The module of each parameter, by the parameter's id.
     """
     node = uses.nodes[0] if uses.nodes else None
     while node is not None and name_of(node) in _OF_ONE and len(operands_of(node)) == 1:
@@ -107,7 +103,7 @@ def logits_of_shares(uses: Uses, parameters: Mapping[int, str]) -> Logits | None
         return None
     layer = maker_of(node)
     is_output = layer is not None and name_of(layer) in _LAYERS
-    return Logits(owner_before(node, parameters), *shape, is_output, True, True)
+    return Logits(uses.owner(node), *shape, is_output, True, True)
 
 
 def _is_of_computed(node: Any) -> bool:

@@ -13,6 +13,7 @@ from taiyi_fx.findings.facts.autograd import (
     operands_of,
     shape_of,
 )
+from taiyi_fx.findings.facts.broadcasts import is_of_pairs
 from taiyi_fx.findings.facts.followed_axes import lead_to_the_loss
 
 Shape = tuple[int, ...]
@@ -45,15 +46,17 @@ def lost_axes(uses: Uses) -> Iterator[tuple[Any, Shape, Shape]]:
             if one is None or other is None or shape_of(one) != made:
                 continue
             reduced = _reduced_of(other, one)
-            if reduced is not None and _meets_another(reduced, made, shape_of(other)):
+            if reduced is None or not _meets_another(reduced, made, shape_of(other)):
+                continue
+            if not is_of_pairs(one) and lead_to_the_loss(uses, one, (0,)):
                 yield one, made, shape_of(other)
 
 
-def sizes_over_samples(uses: Uses) -> Iterator[tuple[Any, Shape]]:
+def sizes_over_samples(uses: Uses) -> Iterator[tuple[Any, Shape, Shape]]:
     """Quotients of a tensor and its norm along its first axis, of which each entry is a case.
 
     As ``F.normalize(x, dim=0)``: what is made of a sample depends on the others in its batch.
-    Yields the node and its shape.
+    Yields the node and its shape, which stays.
 
     Args:
         uses: The functions that made the loss.
@@ -66,7 +69,7 @@ def sizes_over_samples(uses: Uses) -> Iterator[tuple[Any, Shape]]:
         reduced = _reduced_of(other, one)
         is_size = reduced is not None and name_of(reduced) in _SIZES
         if is_size and _dims(reduced, made) == {0} and lead_to_the_loss(uses, node, (0,)):
-            yield node, made
+            yield node, made, made
 
 
 def _reduced_of(node: Any, source: Any) -> Any:

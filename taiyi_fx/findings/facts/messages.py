@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,6 @@ from taiyi_fx.findings.facts.autograd import (
     makers_of,
     name_of,
     operands_of,
-    owner_before,
     saved_by,
     saved_indices_by,
     shape_of,
@@ -56,7 +55,7 @@ class Messages(NamedTuple):
     is_torn: bool = False
 
 
-def messages_of(uses: Uses, parameters: Mapping[int, str]) -> Iterator[Messages]:
+def messages_of(uses: Uses) -> Iterator[Messages]:
     """The messages that each layer sends among the rows of a tensor, as many as rows or more.
 
     A row that sends itself something, as by a loop of a graph, does not count as used by that.
@@ -65,7 +64,6 @@ def messages_of(uses: Uses, parameters: Mapping[int, str]) -> Iterator[Messages]
 
     Args:
         uses: The functions that made the loss.
-        parameters: The module of each parameter, by the parameter's id.
     """
     for node in uses.nodes:
         target = _index_of(node) if name_of(node) in _ADDING else None
@@ -76,7 +74,7 @@ def messages_of(uses: Uses, parameters: Mapping[int, str]) -> Iterator[Messages]
         taken = [(one, index) for one in _taken(node) if (index := _index_of(one)) is not None]
         starts = [x for one, x in taken if _rows_taken_of(one) == rows and len(x) == len(target)]
         if starts:
-            module = owner_before(node, parameters)
+            module = uses.owner(node)
             others = [x for x in starts if not bool((x == target).all())]
             if others:
                 used = _used([target, *others])

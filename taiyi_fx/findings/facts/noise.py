@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from taiyi_fx.findings.facts.autograd import Uses, name_of, owner_before, saved_by
+from taiyi_fx.findings.facts.autograd import Uses, name_of, saved_by
 
 _FEW = 16
 """Numbers of which some are positive and some negative, if they are noise."""
@@ -23,7 +23,7 @@ class OddNoise(NamedTuple):
     is_exponential: bool
 
 
-def odd_noise(uses: Uses, parameters: Mapping[int, str]) -> Iterator[OddNoise]:
+def odd_noise(uses: Uses) -> Iterator[OddNoise]:
     """Noise times x, or times exp(x), where a loss takes x for the logarithm of a variance.
 
     As in the divergence of a normal distribution from the standard one, 1 + x - mean**2 - exp(x).
@@ -31,7 +31,6 @@ def odd_noise(uses: Uses, parameters: Mapping[int, str]) -> Iterator[OddNoise]:
 
     Args:
         uses: The functions that made the loss.
-        parameters: The module of each parameter, by the parameter's id.
     """
     variances = _log_variances(uses)
     for node in uses.nodes if variances else ():
@@ -39,21 +38,20 @@ def odd_noise(uses: Uses, parameters: Mapping[int, str]) -> Iterator[OddNoise]:
             if factor is None:
                 continue
             if (id(factor), number) in variances:
-                yield OddNoise(owner_before(factor, parameters), is_exponential=False)
+                yield OddNoise(uses.owner(factor), is_exponential=False)
             elif name_of(factor) == "Exp":
                 given, of_given = factor.next_functions[0]
                 if (id(given), of_given) in variances:
-                    yield OddNoise(owner_before(given, parameters), is_exponential=True)
+                    yield OddNoise(uses.owner(given), is_exponential=True)
 
 
-def log_variances(uses: Uses, parameters: Mapping[int, str]) -> frozenset[str]:
+def log_variances(uses: Uses) -> frozenset[str]:
     """The modules whose output a loss takes for the logarithm of a variance, as above.
 
     Args:
         uses: The functions that made the loss.
-        parameters: The module of each parameter, by the parameter's id.
     """
-    names = (owner_before(node, parameters) for node in _log_variances(uses).values())
+    names = (uses.owner(node) for node in _log_variances(uses).values())
     return frozenset(names) - {""}
 
 

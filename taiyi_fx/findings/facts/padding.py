@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from taiyi_fx.findings.facts.autograd import Uses, name_of, owner_before, saved_by
+from taiyi_fx.findings.facts.autograd import Uses, name_of, saved_by
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
 
 _TABLE = "Embedding"
@@ -36,14 +35,13 @@ class Padding(NamedTuple):
     targets: float
 
 
-def padding_of(uses: Uses, parameters: Mapping[int, str]) -> Padding | None:
+def padding_of(uses: Uses) -> Padding | None:
     """The padding of the sequences that a loss depends on; None without one, and of several.
 
     None after a backward, which frees what autograd has saved.
 
     Args:
         uses: The functions that made the loss.
-        parameters: The module of each parameter, by the parameter's id.
     """
     tables = [node for node in uses.nodes if name_of(node) == _TABLE]
     losses = [node for node in uses.nodes if name_of(node) in OF_LOGARITHMS]
@@ -55,7 +53,7 @@ def padding_of(uses: Uses, parameters: Mapping[int, str]) -> Padding | None:
         return None
     table, (token, share) = padded[0]  # the last in the model: that of a decoder
     targets = _share_of_targets(losses[0], token) if len(losses) == 1 else 0.0
-    return Padding(owner_before(table, parameters), token, share, targets)
+    return Padding(uses.owner(table), token, share, targets)
 
 
 def _of(indices: Any) -> tuple[int, float] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from taiyi_fx.findings.facts.autograd import KEEPS, TURNS, Uses, name_of
@@ -17,7 +17,7 @@ Way = tuple[str, int, bool]
 """The function that takes a weight, the place of the operand, and True if it is transposed."""
 
 
-def used_in_several_ways(uses: Uses, parameters: Mapping[int, str]) -> frozenset[str]:
+def used_in_several_ways(uses: Uses) -> frozenset[str]:
     """The modules whose weight is used otherwise than by the function of their forward alone.
 
     The layers of a model whose loss has a derivative with respect to the input in it
@@ -26,19 +26,18 @@ def used_in_several_ways(uses: Uses, parameters: Mapping[int, str]) -> frozenset
 
     Args:
         uses: The graph of the loss.
-        parameters: The module of each parameter, by the parameter's id.
     """
     found = set[str]()
     for node in uses.nodes:
         weight = getattr(node, "variable", None)
-        name = parameters.get(id(weight), "")
+        name = uses.parameters.get(id(weight), "")
         is_matrix = name and weight is not None and weight.dim() >= _SIDES
         if is_matrix and len({*_ways(uses, node)}) > 1:
             found.add(name)
     return frozenset(found)
 
 
-def are_used_once(uses: Uses, parameters: Mapping[int, str]) -> bool:
+def are_used_once(uses: Uses) -> bool:
     """True if each weight that a loss depends on is taken once, as it is, by a layer's function.
 
     So the loss is of one forward, and of the weights themselves: not of what a step of their own,
@@ -46,9 +45,8 @@ def are_used_once(uses: Uses, parameters: Mapping[int, str]) -> bool:
 
     Args:
         uses: The graph of the loss.
-        parameters: The module of each parameter, by the parameter's id.
     """
-    known = (node for node in uses.nodes if id(getattr(node, "variable", None)) in parameters)
+    known = (node for node in uses.nodes if id(getattr(node, "variable", None)) in uses.parameters)
     every = [[*_ways(uses, node)] for node in known if node.variable.dim() >= _SIDES]
     takers = [name.partition("Backward")[0] for ways in every for name, _, _ in ways]
     return len(takers) == len(every) > 0 and _LAYERS.issuperset(takers)

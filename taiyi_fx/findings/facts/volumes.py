@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from taiyi_fx.findings.facts.autograd import (
@@ -10,7 +10,6 @@ from taiyi_fx.findings.facts.autograd import (
     factor_of,
     name_of,
     operands_of,
-    owner_before,
 )
 
 _KEEPS = frozenset(
@@ -29,7 +28,7 @@ Place = tuple[int, int]
 """A number: the id of the function that made it, and which of its outputs it is."""
 
 
-def turned_signs(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:
+def turned_signs(uses: Uses) -> Iterator[str]:
     """The modules of x where a loss has x and a square of what exp(x) multiplies, both positive.
 
     Or -x and one of what exp(-x) multiplies. Such a loss is the least where all is multiplied by
@@ -40,7 +39,6 @@ def turned_signs(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:
 
     Args:
         uses: The functions that made the loss.
-        parameters: The module of each parameter, by the parameter's id.
     """
     if not uses.nodes:
         return
@@ -57,7 +55,7 @@ def turned_signs(uses: Uses, parameters: Mapping[int, str]) -> Iterator[str]:
             continue
         for term, number, sign in _terms_of(node.next_functions[0]):
             if signs.get((id(term), number)) == {sign}:
-                yield owner_before(term, parameters)
+                yield uses.owner(term)
 
 
 def _terms_of(start: tuple[Any, int]) -> list[tuple[Any, int, int]]:

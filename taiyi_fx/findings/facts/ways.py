@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from taiyi_fx.findings.facts.autograd import (
@@ -11,7 +10,6 @@ from taiyi_fx.findings.facts.autograd import (
     axis_of,
     makers_of,
     name_of,
-    owner_before,
     shape_of,
 )
 
@@ -25,7 +23,7 @@ _NEAR = 5
 """Functions between a loss and what it takes of its model's output: a mean, the loss, a softmax."""
 
 
-def reached_by(uses: Uses, parameters: Mapping[int, str]) -> frozenset[str]:
+def reached_by(uses: Uses) -> frozenset[str]:
     """The modules with parameters that the one cross entropy of a loss depends on.
 
     All that the loss does, where it has no cross entropy, or several. Terms beside it, as those
@@ -33,12 +31,11 @@ def reached_by(uses: Uses, parameters: Mapping[int, str]) -> frozenset[str]:
 
     Args:
         uses: The functions that made the loss.
-        parameters: The module of each parameter, by the parameter's id.
     """
     ends = [node for node in uses.nodes if name_of(node) in _CHOICES]
     start = ends if len(ends) == 1 else uses.nodes[:1]
     leaves = (getattr(node, "variable", None) for node in all_before(start))
-    names = (parameters.get(id(leaf), "") for leaf in leaves)
+    names = (uses.parameters.get(id(leaf), "") for leaf in leaves)
     return frozenset(name for name in names if name)
 
 
@@ -61,24 +58,23 @@ def takes_rows(uses: Uses) -> bool:
     return False
 
 
-def first_place(uses: Uses, parameters: Mapping[int, str]) -> str | None:
+def first_place(uses: Uses) -> str | None:
     """The module before a selection of the first place of each sequence, if a loss takes it alone.
 
     None if it takes others, too, or it is not known.
 
     Args:
         uses: The functions that made the loss.
-        parameters: The module of each parameter, by the parameter's id.
     """
-    return _only_place(0, uses, parameters)
+    return _only_place(0, uses)
 
 
-def last_place(uses: Uses, parameters: Mapping[int, str]) -> str | None:
+def last_place(uses: Uses) -> str | None:
     """The module before a selection of the last place of each sequence, likewise."""
-    return _only_place(-1, uses, parameters)
+    return _only_place(-1, uses)
 
 
-def _only_place(index: int, uses: Uses, parameters: Mapping[int, str]) -> str | None:
+def _only_place(index: int, uses: Uses) -> str | None:
     ends = [node for node in uses.nodes if name_of(node) in _CHOICES]
     level, taken, seen = ends, list[Any](), {id(node) for node in ends}
     if len(ends) != 1:
@@ -92,7 +88,7 @@ def _only_place(index: int, uses: Uses, parameters: Mapping[int, str]) -> str | 
             *{id(x): x for node in rest for x in makers_of(node) if id(x) not in seen}.values()
         ]
         seen |= {id(node) for node in level}
-    return owner_before(taken[0], parameters) if taken and not level else None
+    return uses.owner(taken[0]) if taken and not level else None
 
 
 def _is_place(node: Any, index: int) -> bool:
@@ -103,3 +99,17 @@ def _is_place(node: Any, index: int) -> bool:
     if ndim < _SEQUENCE or axis_of(node._saved_dim, ndim) != 1:
         return False
     return axis_of(node._saved_index, int(sizes[1])) == index % int(sizes[1])
+
+
+def is_made_anew(uses: Uses) -> bool:
+    """True for a tensor of one number that is a leaf, and for what is made of it alone.
+
+    Args:
+        uses: The functions that made the loss.
+    """
+    loss = uses.number
+    ends = (getattr(node, "variable", None) for node in uses.nodes)
+    leaves = [one for one in ends if one is not None]
+    if getattr(loss, "is_leaf", False):
+        leaves = [loss] if loss.requires_grad else []
+    return len(leaves) == 1 and leaves[0].numel() == 1 and id(leaves[0]) not in uses.parameters

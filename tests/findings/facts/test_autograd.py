@@ -13,7 +13,6 @@ from taiyi_fx.findings.facts.autograd import (
     maker_of,
     makers_of,
     name_of,
-    owner_before,
     shape_of,
 )
 from taiyi_fx.passes.probes.eager_taps import EagerTap
@@ -75,4 +74,4 @@ def test_what_a_backward_has_freed_is_known():
 def test_the_module_before_a_function_is_the_nearest_though_it_has_no_bias(has_bias):
     model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2, bias=has_bias))
     owners = owners_of(dict(model.named_modules()))
-    assert owner_before(model(X).topk(1).values.grad_fn, owners) == "1"
+    assert Uses.of(model(X), owners).owner(model(X).topk(1).values.grad_fn) == "1"

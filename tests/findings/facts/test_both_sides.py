@@ -49,7 +49,7 @@ OWNERS = {id(LAYER.weight): "layer", id(OTHER.weight): "other"}
     ],
 )
 def test_an_error_both_sides_of_which_get_gradients_has_a_moving_target(loss, modules):
-    assert [*moving_targets(Uses.of(loss()), OWNERS)] == modules
+    assert [*moving_targets(Uses.of(loss(), OWNERS))] == modules
 
 
 def overlap(shares, target):
@@ -151,4 +151,4 @@ def with_a_margin():
     ],
 )
 def test_what_is_pulled_together_and_held_apart_by_nothing_is_found(loss, module):
-    assert pulled_alone(Uses.of(loss()), PARTS) == module
+    assert pulled_alone(Uses.of(loss(), PARTS)) == module

@@ -32,5 +32,5 @@ def test_they_are_found_where_weights_reach_the_loss_in_no_other_way(loss, found
     torch.manual_seed(0)
     a, b = nn.Linear(6, 6), nn.Linear(6, 6)
     owners = {id(p): name for name, m in (("a", a), ("b", b)) for p in m.parameters()}
-    known = [*flat_functions(Uses.of(loss(a, b)), owners)]
+    known = [*flat_functions(Uses.of(loss(a, b), owners))]
     assert [(one.function, one.module) for one in known] == found

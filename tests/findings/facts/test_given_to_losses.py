@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from taiyi_fx.findings.facts.autograd import Uses, shape_of
+from taiyi_fx.findings.facts.autograd import Uses
 from taiyi_fx.findings.facts.given_to_losses import (
     is_judged,
     is_score,
@@ -53,7 +53,7 @@ def unit():
 )
 def test_rows_that_choose_among_all_rows_choose_themselves(logits, count):
     loss = F.cross_entropy(logits(unit(), unit()), ORDER)
-    assert [shape_of(one) for one in own_pairs(Uses.of(loss))] == [(8, 8)] * count
+    assert [shape for _, shape, _ in own_pairs(Uses.of(loss))] == [(8, 8)] * count
 
 
 def test_attention_of_rows_to_themselves_is_no_choice():
@@ -74,7 +74,7 @@ def test_attention_of_rows_to_themselves_is_no_choice():
     ids=["error", "rearranged", "choice", "before an activation", "none", "square"],
 )
 def test_a_product_before_a_loss_is_found(loss, count):
-    layers = [*last_products(Uses.of(loss(LAYER(X))), {id(LAYER.weight): "layer"})]
+    layers = [*last_products(Uses.of(loss(LAYER(X)), {id(LAYER.weight): "layer"}))]
     assert layers == ["layer"] * count
 
 
@@ -120,7 +120,7 @@ BELOW, INSIDE = torch.linspace(-1, 1, 40).view(8, 5), torch.linspace(0, 1, 40).v
     ],
 )
 def test_targets_out_of_the_reach_of_an_activation_are_found(loss, found):
-    every = [*out_of_reach(Uses.of(loss(LAYER(X))), {id(LAYER.weight): "layer"})]
+    every = [*out_of_reach(Uses.of(loss(LAYER(X)), {id(LAYER.weight): "layer"}))]
     assert [(one.function, pytest.approx(one.share, abs=0.05)) for one in every] == found
     assert all(one.module == "layer" for one in every)
 
@@ -128,17 +128,17 @@ def test_targets_out_of_the_reach_of_an_activation_are_found(loss, found):
 def test_after_a_backward_targets_are_not_known():
     loss = F.mse_loss(LAYER(X).relu(), BELOW)
     loss.backward()
-    assert [*out_of_reach(Uses.of(loss), {})] == []
+    assert [*out_of_reach(Uses.of(loss, {}))] == []
 
 
 def test_a_weight_of_no_module_names_no_layer():
     loss = F.mse_loss(2 * LAYER(X), torch.zeros(8, 5))
-    assert [*last_products(Uses.of(loss), {})] == []
+    assert [*last_products(Uses.of(loss, {}))] == []
 
 
 def test_a_weight_that_is_used_twice_names_no_layer():
     loss = F.mse_loss(2 * F.linear(LAYER(X), LAYER.weight.T), torch.zeros(8, 6))
-    assert [*last_products(Uses.of(loss), {id(LAYER.weight): "layer"})] == []
+    assert [*last_products(Uses.of(loss, {id(LAYER.weight): "layer"}))] == []
 
 
 @pytest.mark.parametrize("is_frozen", [False, True])
@@ -146,15 +146,15 @@ def test_a_loss_by_another_models_last_layer_is_judged(is_frozen):
     judge = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 1)).requires_grad_(not is_frozen)
     own = {id(LAYER.weight): ""}
     loss = -F.binary_cross_entropy_with_logits(judge(LAYER(X)), torch.zeros(8, 1))
-    assert is_judged(Uses.of(loss), own)
-    assert is_judged(Uses.of(judge(LAYER(X)).mean()), own)
+    assert is_judged(Uses.of(loss, own))
+    assert is_judged(Uses.of(judge(LAYER(X)).mean(), own))
 
 
 @pytest.mark.parametrize("make", [lambda: LAYER(X), lambda: F.linear(X, F.normalize(LAYER.weight))])
 def test_a_loss_by_ones_own_last_layer_is_not_judged(make):
     own = {id(LAYER.weight): ""}
-    assert not is_judged(Uses.of(make().mean()), own)
-    assert not is_judged(Uses.of(make().detach().requires_grad_().mean()), own)
+    assert not is_judged(Uses.of(make().mean(), own))
+    assert not is_judged(Uses.of(make().detach().requires_grad_().mean(), own))
 
 
 MASK = (torch.arange(5) < torch.tensor([[3], [5]])).float().repeat(4, 1)

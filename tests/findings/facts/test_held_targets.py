@@ -63,7 +63,7 @@ HELD = {
 
 
 def found_in(loss):
-    return held_targets(Uses.of(loss), owners_of(dict(MODEL.named_modules())))
+    return held_targets(Uses.of(loss, owners_of(dict(MODEL.named_modules()))))
 
 
 @pytest.mark.parametrize(("loss", "module", "entries", "count"), HELD.values(), ids=HELD)

@@ -16,7 +16,7 @@ X = torch.randn(4, 3, 8)
 
 def runs(model, x=X):
     loss = model(x).square().mean()
-    return linear_runs(Uses.of(loss), owners_of(dict(model.named_modules())))
+    return linear_runs(Uses.of(loss, owners_of(dict(model.named_modules()))))
 
 
 def linear(*widths, between=nn.Identity):
@@ -115,7 +115,7 @@ def test_a_layer_that_is_given_what_it_returned_is_the_step_of_a_linear_system(i
 def test_a_model_that_is_called_twice_is_no_repeat():
     model = linear(8, 16, 16, 2)
     loss = (model(X) - model(-X)).square().mean()
-    found = linear_runs(Uses.of(loss), owners_of(dict(model.named_modules())))
+    found = linear_runs(Uses.of(loss, owners_of(dict(model.named_modules()))))
     assert found == (("0", "2", "4"),) * 2
 
 

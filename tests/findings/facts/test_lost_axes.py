@@ -55,7 +55,7 @@ def test_means_that_meet_their_own_axis_are_none(make):
 
 @pytest.mark.parametrize("make", [lambda x: F.normalize(x, dim=0), lambda x: x / x.norm(dim=0)])
 def test_a_size_along_the_samples_is_seen(make):
-    ((_, shape),) = sizes_over_samples(uses(make))
+    ((_, shape, _),) = sizes_over_samples(uses(make))
     assert shape == (N, N)
 
 

@@ -16,7 +16,7 @@ def sent(send, source, target, *, computed=True):
     rows = layer(torch.randn(ROWS, WIDTH)) if computed else torch.randn(ROWS, WIDTH)
     loss = layer(send(rows, source, target)).sum()
     owners = {id(p): "layer" for p in layer.parameters()}
-    return [(one.used, one.comes_back) for one in messages_of(Uses.of(loss), owners)]
+    return [(one.used, one.comes_back) for one in messages_of(Uses.of(loss, owners))]
 
 
 def edges(low, high, count=300):
@@ -104,13 +104,13 @@ def test_a_list_of_pairs_that_was_cut_in_two_halves_is_told(both_ways, has_loops
         for x, y in ((source, target), (target, source)):
             layer = nn.Linear(WIDTH, WIDTH)
             loss = WAYS["index_add"](layer(torch.randn(ROWS, WIDTH)), x, y).sum()
-            assert [one.is_torn for one in messages_of(Uses.of(loss), {})] == [is_torn]
+            assert [one.is_torn for one in messages_of(Uses.of(loss, {}))] == [is_torn]
 
 
 def test_edges_at_random_are_no_list_of_pairs():
     layer = nn.Linear(WIDTH, WIDTH)
     loss = WAYS["index_add"](layer(torch.randn(ROWS, WIDTH)), *edges(0, ROWS)).sum()
-    assert [one.is_torn for one in messages_of(Uses.of(loss), {})] == [False]
+    assert [one.is_torn for one in messages_of(Uses.of(loss, {}))] == [False]
 
 
 def test_few_messages_say_nothing():
@@ -130,7 +130,7 @@ def test_after_a_backward_there_is_none():
     layer = nn.Linear(WIDTH, WIDTH)
     loss = WAYS["index_add"](layer(torch.randn(ROWS, WIDTH)), *edges(0, 10)).sum()
     loss.backward()
-    assert [*messages_of(Uses.of(loss), {})] == []
+    assert [*messages_of(Uses.of(loss, {}))] == []
 
 
 def test_entries_of_several_axes_and_masks_are_no_rows():
@@ -138,4 +138,4 @@ def test_entries_of_several_axes_and_masks_are_no_rows():
     x, (source, target) = layer(torch.randn(ROWS, WIDTH)), edges(0, 10)
     put = zeros().index_put((target, source % WIDTH), x[source, source % WIDTH], accumulate=True)
     kept = zeros().masked_scatter(x > 0, x[x[:, 0] > 0])
-    assert [*messages_of(Uses.of((put + kept).sum()), {})] == []
+    assert [*messages_of(Uses.of((put + kept).sum(), {}))] == []

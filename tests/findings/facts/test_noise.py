@@ -43,7 +43,7 @@ def of_deviations(mean, log):
 def found_in(scale, made=heads, term=divergence):
     mean, log = made()
     z = mean + torch.randn(16, 4) * scale(log)
-    return [*odd_noise(Uses.of(F.mse_loss(DECODER(z), X) + term(mean, log)), NAMES)]
+    return [*odd_noise(Uses.of(F.mse_loss(DECODER(z), X) + term(mean, log), NAMES))]
 
 
 @pytest.mark.parametrize("term", [divergence, turned_round])
@@ -65,4 +65,4 @@ def test_after_a_backward_nothing_is_said():
     mean, log = heads()
     loss = DECODER(mean + torch.randn(16, 4) * log).sum() + divergence(mean, log)
     loss.backward()
-    assert [*odd_noise(Uses.of(loss), NAMES)] == []
+    assert [*odd_noise(Uses.of(loss, NAMES))] == []

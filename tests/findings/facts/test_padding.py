@@ -19,7 +19,7 @@ OWNERS = {id(TABLE.weight): "words"}
 def padding(ids, targets=None, **options):
     targets = ids if targets is None else targets
     loss = F.cross_entropy(HEAD(TABLE(ids)).flatten(0, -2), targets.flatten(), **options)
-    return padding_of(Uses.of(loss), OWNERS)
+    return padding_of(Uses.of(loss, OWNERS))
 
 
 def test_sequences_that_end_in_runs_of_one_token_are_padded():
@@ -49,4 +49,4 @@ def test_a_token_that_is_common_elsewhere_is_no_padding():
 def test_after_backward_it_is_not_known():
     loss = F.cross_entropy(HEAD(TABLE(PADDED)).flatten(0, 1), PADDED.flatten())
     loss.backward()
-    assert padding_of(Uses.of(loss), OWNERS) is None
+    assert padding_of(Uses.of(loss, OWNERS)) is None

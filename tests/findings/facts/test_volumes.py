@@ -70,7 +70,7 @@ def ratio():
 @pytest.mark.parametrize("options", [{}, {"divides": True}, {"is_bounded": False}])
 @pytest.mark.parametrize(("sign", "modules"), [(1, set()), (-1, {"first", "second"})])
 def test_a_log_determinant_is_subtracted(options, sign, modules):
-    assert {*turned_signs(Uses.of(likelihood(sign, **options)), NAMES)} == modules
+    assert {*turned_signs(Uses.of(likelihood(sign, **options), NAMES))} == modules
 
 
 @pytest.mark.parametrize(
@@ -100,13 +100,13 @@ def test_a_log_determinant_is_subtracted(options, sign, modules):
     ],
 )
 def test_other_logarithms(loss, is_odd):
-    assert bool([*turned_signs(Uses.of(loss()), NAMES)]) == is_odd
+    assert bool([*turned_signs(Uses.of(loss(), NAMES))]) == is_odd
 
 
 def test_after_a_backward_nothing_is_said():
     loss = likelihood(-1)
     loss.backward()
-    assert [*turned_signs(Uses.of(loss), NAMES)] == []
+    assert [*turned_signs(Uses.of(loss, NAMES))] == []
 
 
 def test_sums_on_any_number_of_ways_are_looked_at_in_no_time():
@@ -127,4 +127,4 @@ def test_a_product_with_a_number_is_no_square():
     """As torch multiplies parts of a loss with smoothed labels."""
     labels = torch.randint(2, (32,))
     loss = F.cross_entropy(HEAD(FEATURES), labels, label_smoothing=0.1)
-    assert [*turned_signs(Uses.of(loss), NAMES)] == []
+    assert [*turned_signs(Uses.of(loss, NAMES))] == []

@@ -15,7 +15,7 @@ X, Y = torch.randn(4, 5, 6), torch.randint(3, (4,))
 
 
 def loss(pool):
-    return Uses.of(F.cross_entropy(PARTS["head"](pool(PARTS["body"](X))), Y))
+    return Uses.of(F.cross_entropy(PARTS["head"](pool(PARTS["body"](X))), Y), OWNERS)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def loss(pool):
     ids=["first", "activated", "second", "last", "mean", "both"],
 )
 def test_the_first_place_is_seen_where_it_is_taken_alone(pool, found):
-    assert first_place(loss(pool), OWNERS) == found
+    assert first_place(loss(pool)) == found
 
 
 @pytest.mark.parametrize(
@@ -46,22 +46,22 @@ def test_the_first_place_is_seen_where_it_is_taken_alone(pool, found):
     ids=["last", "counted", "first", "of another axis", "both"],
 )
 def test_the_last_place_is_seen_likewise(pool, found):
-    assert last_place(loss(pool), OWNERS) == found
+    assert last_place(loss(pool)) == found
 
 
 def test_a_loss_without_classes_has_no_first_place():
-    assert first_place(Uses.of(PARTS["body"](X)[:, 0].mean()), OWNERS) is None
+    assert first_place(Uses.of(PARTS["body"](X)[:, 0].mean(), OWNERS)) is None
 
 
 def test_a_cross_entropy_reaches_what_makes_its_logits_and_no_other_term():
     logits = PARTS["head"](PARTS["body"](X)[:, 0])
     both = F.cross_entropy(logits, Y) + PARTS["other"](X).square().mean()
-    assert reached_by(Uses.of(both), OWNERS) == {"body", "head"}
+    assert reached_by(Uses.of(both, OWNERS)) == {"body", "head"}
 
 
 def test_another_loss_reaches_all_that_it_is_made_of():
     both = PARTS["body"](X).mean() + PARTS["other"](X).square().mean()
-    assert reached_by(Uses.of(both), OWNERS) == {"body", "other"}
+    assert reached_by(Uses.of(both, OWNERS)) == {"body", "other"}
 
 
 ROWS = torch.tensor([0, 2, 3])

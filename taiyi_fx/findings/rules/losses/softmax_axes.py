@@ -9,7 +9,7 @@ from itertools import accumulate
 from operator import mul
 
 from taiyi_fx.findings.facts.evidence import Evidence
-from taiyi_fx.findings.facts.loss_graph import OddSoftmax
+from taiyi_fx.findings.facts.softmaxes import OddSoftmax
 from taiyi_fx.findings.facts.watched import Watched, role_of
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
