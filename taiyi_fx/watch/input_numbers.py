@@ -21,6 +21,8 @@ _ROWS, _ENTRIES = 32, 4096
 """Samples of a table by which the spread of an entry is known, and its largest width."""
 _PAIRS = 16
 """Samples fewer than which may be repeated by chance."""
+_MANY = 4096
+"""And more than which are not counted."""
 _CHANNELS = 64
 """Channels more than which are features."""
 _RUN = 4
@@ -31,12 +33,12 @@ class Look(Generic[_T]):
     """The result of one look at an input, on its device until it is asked for.
 
     Args:
-        numbers: A few numbers in one tensor.
+        numbers: Its numbers, in one tensor.
         meaning: Makes the fact of them, in their order.
     """
 
-    def __init__(self, numbers: Sequence[Tensor], meaning: Callable[..., _T]) -> None:
-        self._numbers, self._meaning = torch.stack([*numbers]), meaning
+    def __init__(self, numbers: Tensor, meaning: Callable[..., _T]) -> None:
+        self._numbers, self._meaning = numbers, meaning
 
     def read(self) -> _T:
         """The fact; the first time the host waits for the device."""
@@ -47,7 +49,7 @@ class Look(Generic[_T]):
 def distribution(value: Tensor) -> Look[Distribution]:
     """The mean and the deviation of an input."""
     variance, mean = torch.var_mean(_first(value).float(), correction=0)
-    return Look([mean, variance.sqrt()], Distribution)
+    return Look(torch.stack([mean, variance.sqrt()]), Distribution)
 
 
 def furthest(table: Tensor) -> Look[FarEntry] | None:
@@ -74,7 +76,8 @@ def furthest(table: Tensor) -> Look[FarEntry] | None:
     furthest = distance.flatten().argmax()
     side, entry = furthest // table.shape[1], furthest % table.shape[1]
     value = ends[side, entry] * (1 - 2 * side)
-    return Look([entry, value, count[side, entry] / rows, distance[side, entry]], _far_entry)
+    numbers = torch.stack([entry, value, count[side, entry] / rows, distance[side, entry]])
+    return Look(numbers, _far_entry)
 
 
 def _far_entry(entry: float, *numbers: float) -> FarEntry:
@@ -84,13 +87,13 @@ def _far_entry(entry: float, *numbers: float) -> FarEntry:
 def repeats(values: Sequence[Tensor]) -> Look[Repeats] | None:
     """The copies among the samples of a batch, by one number for each sample made of its bits.
 
-    None where its samples are few, or one of the inputs has no entry for each.
+    None where its samples are few or very many, or one of the inputs has no entry for each.
 
     Args:
         values: All inputs of one forward.
     """
     samples = len(values[0])
-    if samples < _PAIRS or any(len(value) != samples for value in values):
+    if not _PAIRS <= samples <= _MANY or any(len(value) != samples for value in values):
         return None
     codes = torch.zeros(samples, dtype=torch.int64, device=values[0].device)
     is_continuous = codes.bool()
@@ -100,15 +103,16 @@ def repeats(values: Sequence[Tensor]) -> Look[Repeats] | None:
         codes = codes + _codes(rows, i)
         if value.is_floating_point():
             is_continuous |= 2 * (rows != rows.round()).sum(1) >= rows.shape[1]
-    order, half = codes.sort().values, samples // 2
-    different = 1 + (order[1:] != order[:-1]).sum()
+    half = samples // 2
     is_doubled = (codes[:half] == codes[half : 2 * half]).all()
     is_doubled |= (codes[: 2 * half : 2] == codes[1 : 2 * half : 2]).all()
-    return Look([different, is_continuous.sum(), is_doubled.long()], partial(_repeats, samples))
+    numbers = torch.cat([torch.stack([is_continuous.sum(), is_doubled.long()]), codes])
+    return Look(numbers, _repeats)
 
 
-def _repeats(samples: int, different: int, continuous: int, is_doubled: int) -> Repeats:
-    return Repeats(samples, different, continuous, bool(is_doubled))
+def _repeats(continuous: int, is_doubled: int, *codes: int) -> Repeats:
+    different = frozenset(codes)
+    return Repeats(len(codes), len(different), continuous, bool(is_doubled), different)
 
 
 def _codes(rows: Tensor, salt: int) -> Tensor:
@@ -136,7 +140,7 @@ def interleaving(value: Tensor) -> Look[Interleaving] | None:
     starts = torch.arange(1, channels, device=value.device)[:, None] * places
     across = far[:, (starts - 1 - torch.arange(channels, device=value.device)).flatten()]
     sizes = [x.square().mean().sqrt() for x in (flat.diff(dim=1), far, across)]
-    return Look(sizes, partial(Interleaving, shape))
+    return Look(torch.stack(sizes), partial(Interleaving, shape))
 
 
 def _first(value: Tensor) -> Tensor:

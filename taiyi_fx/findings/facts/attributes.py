@@ -10,6 +10,7 @@ _NO_MATTER = frozenset({"inplace", "training"})
 """Attributes that change no number, and one that is asked of some classes alone."""
 _OF_MODES = ("Dropout", "BatchNorm")
 _RECURRENT = "torch.nn.modules.rnn."
+_TABLES = ("torch.nn.modules.sparse.Embedding", "torch.nn.modules.sparse.EmbeddingBag")
 _PLAIN = (float, bool, str)
 """Types of settings: whole numbers are mostly sizes, which differ from stage to stage."""
 
@@ -47,6 +48,11 @@ def attributes_of(modules: Mapping[str, Any]) -> dict[str, Attributes]:
 def is_recurrent(name: str, attributes: Mapping[str, Attributes]) -> bool:
     """True for a recurrent layer of torch."""
     return name in attributes and attributes[name].kind.startswith(_RECURRENT)
+
+
+def is_table(name: str, attributes: Mapping[str, Attributes]) -> bool:
+    """True for an embedding of torch, which is given indices."""
+    return name in attributes and attributes[name].kind in _TABLES
 
 
 def _sizes(modules: Mapping[str, Any]) -> dict[str, list[tuple[str, tuple[int, ...]]]]:

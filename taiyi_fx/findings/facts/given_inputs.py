@@ -43,12 +43,15 @@ class Repeats(NamedTuple):
         different: Those that are different from each other.
         continuous: The samples of which most numbers are no integers, codes or padding.
         is_doubled: True if its halves are equal, or each two samples that follow each other.
+        codes: A number for each of the samples that are different, which another batch has for the
+            same sample.
     """
 
     samples: int
     different: int
     continuous: int
     is_doubled: bool
+    codes: frozenset[int] = frozenset()
 
 
 class Interleaving(NamedTuple):

@@ -86,11 +86,13 @@ def _is_of_all(first: _Excess, known: Sequence[Watched]) -> bool:
 
 
 def _excess(s: Watched, evidence: Evidence) -> _Excess | None:
-    number, rate = evidence.optimizer.groups[s.module]
+    number, _ = evidence.optimizer.groups[s.module]
     if number >= len(evidence.optimizer.group_settings) or evidence.began_at_zero(s.module):
         return None
     settings = evidence.optimizer.group_settings[number]
-    largest = _largest_rate(number, rate, evidence)
+    largest = _largest_rate(number, evidence)
+    if largest is None:
+        return None
     decay = largest * abs(evidence.optimizer.decays.get(s.module, 0.0))
     if settings.rule == "adam":
         return _beside_rate(s, largest * max(_OF_ADAM, settings.most_rates), decay, evidence)
@@ -118,11 +120,14 @@ def _beside_gradients(s: Watched, rate: float, decay: float, evidence: Evidence)
     return _first(ratio, _OF_SGD * bound, int(_SHARE * len(ratio.values)))
 
 
-def _largest_rate(number: int, now: float, evidence: Evidence) -> float:
-    """The largest learning rate that a group had."""
+def _largest_rate(number: int, evidence: Evidence) -> float | None:
+    """The largest learning rate that a group had; None where it was not read.
+
+    The present one is no measure of what it was: schedules end at 0.
+    """
     series = [*evidence.of_quantity(f"LearningRate.group{number}")]
     series = series or [*evidence.of_quantity("LearningRate")]
-    return max([abs(now), *(float(np.abs(one.values).max()) for one in series)])
+    return max((float(np.abs(one.values).max()) for one in series), default=None)
 
 
 def _first(ratio: Watched, bound: Values, fewest: int) -> _Excess | None:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from taiyi_fx.findings.facts.attributes import is_table
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import STEPS
 from taiyi_fx.findings.facts.robust import log10
@@ -60,25 +61,29 @@ def _with_hooks(found: Finding, before: Sequence[str], evidence: Evidence) -> Fi
 
 def _behind_hooks(evidence: Evidence) -> dict[tuple[str, str], list[str]]:
     """The modules with hooks that run between two whose outputs are known, one behind the other."""
-    names = [s.module for s in evidence.of_quantity("OutputRMS")]
-    hooks = evidence.model.hooks
-    found = {
-        (one, other): [name for name in hooks if name in _around(one) - _around(other)]
-        for one, other in (pairwise(names) if hooks else ())
-    }
-    return {pair: hooked for pair, hooked in found.items() if hooked}
+    hooks, found = evidence.model.hooks, dict[tuple[str, str], list[str]]()
+    names = [s.module for s in evidence.of_quantity("OutputRMS")] if hooks else []
+    for one, other in pairwise(names):
+        around = _around(other)
+        behind = [name for name in _around(one) if name in hooks and name not in around]
+        if behind:
+            found[one, other] = behind
+    return found
 
 
-def _around(module: str) -> set[str]:
-    """A module's own name, and those of all that it is in, but for the model itself."""
-    name = module.partition("@")[0]
-    parts = name.split(".")
-    return {".".join(parts[: i + 1]) for i in range(len(parts))}
+def _around(module: str) -> list[str]:
+    """The names of all that a module is in, but for the model itself, and its own."""
+    parts = module.partition("@")[0].split(".")
+    return [".".join(parts[: i + 1]) for i in range(len(parts))]
 
 
 def _sizes(module: str, following: str, evidence: Evidence) -> Watched | None:
-    """The size of what comes next over that of what a module returns."""
-    if evidence.flow.before_module(following):
+    """The size of what comes next over that of what a module returns.
+
+    None where an embedding comes next, which is given indices, or functions come between.
+    """
+    is_beside = is_table(following, evidence.model.attributes)
+    if is_beside or evidence.flow.before_module(following):
         return None
     outputs = evidence.by_module("OutputRMS")
     given = evidence.by_module("InputRMS").get(following, outputs[following])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.given_inputs import Repeats
@@ -13,6 +13,8 @@ _FEW = 3
 """Batches that have to have copies, of which the first may be one of padding or of a warm-up."""
 _COPIES = 0.4
 """Copies for each sample of its own: fewer come of drawing with replacement."""
+_TIMES = 2
+"""Samples of all these batches for those of one, above which there are more to come."""
 
 REPEATED_SAMPLES = Kind(
     "repeated_samples",
@@ -43,7 +45,12 @@ def repeated_samples(evidence: Evidence) -> Iterator[Finding]:
         return
     copied = [one for one in looks if _has_copies(one)]
     is_odd = any(one.samples % one.different for one in copied)  # else each is there as often
-    if is_odd and len(copied) >= _FEW and 2 * len(copied) >= len(looks):
+    if (
+        is_odd
+        and _come_anew(looks, copied)
+        and len(copied) >= _FEW
+        and 2 * len(copied) >= len(looks)
+    ):
         first = copied[0]
         text = (
             f"only {first.different} of the {first.samples} samples of a batch are different from "
@@ -52,6 +59,12 @@ def repeated_samples(evidence: Evidence) -> Iterator[Finding]:
         )
         others = {"module": "", "value": float(first.different)}
         yield REPEATED_SAMPLES.at(evidence.series[0], 0, text, "different samples", **others)
+
+
+def _come_anew(looks: Sequence[Repeats], copied: Sequence[Repeats]) -> bool:
+    """True if other batches have other samples: there are not just so many, as states of a game."""
+    every = frozenset[int]().union(*(one.codes for one in looks))
+    return len(every) >= _TIMES * max(one.different for one in copied)
 
 
 def _is_doubled(one: Repeats) -> bool:

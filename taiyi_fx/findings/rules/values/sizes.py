@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from taiyi_fx.findings.blocks import common_block
+from taiyi_fx.findings.facts.attributes import is_table
 from taiyi_fx.findings.facts.evidence import Evidence, is_near, parameter_of
 from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.watched import Watched, names_of
@@ -32,8 +33,6 @@ _FEW, _MOST = 3, 0.7
 _SMALL = 4e-4
 _GROWN = 3.0
 """What grows from nothing leaves it by this factor: that is how a branch begins."""
-
-_TABLES = ("torch.nn.modules.sparse.Embedding", "torch.nn.modules.sparse.EmbeddingBag")
 
 WILD_PARAMETER = Kind(
     "wild_parameter",
@@ -66,7 +65,7 @@ def wild_parameters(evidence: Evidence) -> Iterator[Finding]:
         if evidence.count_of(one) == 1 and np.abs(one.values).max() < _ALONE:
             continue
         is_gain = "bias" not in name and is_near(outputs.get(one.module, 0.0), size)
-        is_gain = is_gain or _is_table(one, evidence)
+        is_gain = is_gain or is_table(one.name, evidence.model.attributes)
         if not is_gain and _becomes_large(one, evidence):
             last = float(one.values[-1])
             text = f"the elements of {one.module!r}.{name} grow to {last:.3g} in size"
@@ -159,14 +158,8 @@ def _is_large_matrix(one: Watched, outputs: Mapping[str, float], evidence: Evide
     size, name = float(one.values[0]), parameter_of(one)
     n = evidence.count_of(one)
     is_gain = is_near(outputs.get(one.module, 0.0), size) or one.module in evidence.norms
-    is_gain = is_gain or _is_table(one, evidence)
+    is_gain = is_gain or is_table(one.name, evidence.model.attributes)
     return "weight" in name and not is_gain and size * n**0.25 >= _WILD_GAIN
-
-
-def _is_table(one: Watched, evidence: Evidence) -> bool:
-    """True for an embedding, which hands out its entries as they are, some of padding."""
-    own = evidence.model.attributes.get(one.name)
-    return own is not None and own.kind in _TABLES
 
 
 def _becomes_large(one: Watched, evidence: Evidence) -> bool:

@@ -13,7 +13,7 @@ RATE, GRADIENT = 0.01, 0.5
 
 def found_for(rule, steps, momentum=0.9, names=("h.2",), second=0.999, **more):
     """Weights of norm 4 and elements of 0.5, of which some take steps of a size."""
-    numbers = {}
+    numbers = {("", "LearningRate"): RATE}
     for name in NAMES:
         numbers[name, "WeightNorm"] = 4.0
         numbers[name, "ParameterRMS.weight"] = 0.5
@@ -81,10 +81,12 @@ def test_the_largest_rate_of_a_schedule_counts():
         group_settings=[GroupSettings(("h.0",), 0.9, False, "adam", second=0.999)],
     )
     assert [*foreign_steps(known)] == []
+    unread = known.with_series(s for s in known.series if s.quantity != "LearningRate")
+    assert [*foreign_steps(unread)] == []  # what it was nobody knows
 
 
 def test_where_most_weights_leap_with_one_beyond_the_rate_it_is_the_models():
-    numbers = {}
+    numbers = {("", "LearningRate"): RATE}
     for i, name in enumerate(NAMES):
         numbers[name, "ParameterRMS.weight"] = 0.5
         numbers[name, "UpdateRatio.weight"] = one(20 * RATE if i == 2 else RATE)
@@ -99,7 +101,7 @@ def test_where_most_weights_leap_with_one_beyond_the_rate_it_is_the_models():
 
 def test_the_weights_of_a_recurrent_layer_are_held_against_the_rate_too():
     numbers = {("lstm", "ParameterRMS.weight_hh_l0"): 0.5, ("fc", "ParameterRMS.weight"): 0.5}
-    numbers |= {("lstm", "UpdateRatio.weight_hh_l0"): one(20 * RATE)}
+    numbers |= {("lstm", "UpdateRatio.weight_hh_l0"): one(20 * RATE), ("", "LearningRate"): RATE}
     numbers |= {("fc", "UpdateRatio.weight"): 1e-3, ("act", "UpdateRatio.weight"): 1e-3}
     known = knowing(
         evidence(numbers),

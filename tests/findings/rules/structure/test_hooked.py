@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.findings import find
+from taiyi_fx.findings import Attributes, find
 from taiyi_fx.findings.rules.structure.hooked import changed_by_hooks
 from tests.findings.given import evidence, knowing
 
@@ -38,6 +38,11 @@ def test_a_hook_that_changes_the_size_of_values_is_named(factor):
 )
 def test_one_that_reads_and_what_functions_change_are_none(known):
     assert [*changed_by_hooks(known)] == []
+
+
+def test_an_embedding_that_comes_next_is_given_indices():
+    words = Attributes("torch.nn.modules.sparse.Embedding", {})
+    assert [*changed_by_hooks(chain(50.0, attributes={"h.2": words}))] == []
 
 
 def test_a_container_s_hook_stands_behind_all_that_it_holds():

@@ -9,7 +9,8 @@ from taiyi_fx.findings.rules.values.repeated_samples import repeated_samples
 from tests.findings.given import evidence
 
 TWICE = Repeats(64, 32, 64, is_doubled=True)
-COPIED = Repeats(64, 27, 64, is_doubled=False)
+COPIED = Repeats(64, 27, 64, is_doubled=False, codes=frozenset(range(27)))
+OTHERS = [COPIED._replace(codes=frozenset(range(30 * i, 30 * i + 27))) for i in (1, 2, 3)]
 OTHER = Repeats(64, 64, 64, is_doubled=False)
 DROPS = ModelFacts(settings={"drop": LayerSettings(0.1, 0, 0, 0)})
 
@@ -29,7 +30,7 @@ def test_batches_of_which_each_sample_is_there_twice_are_told_without_dropout():
 
 
 def test_batches_with_many_copies_are_told():
-    (found,) = found_for(COPIED, COPIED, COPIED, OTHER)
+    (found,) = found_for(COPIED, *OTHERS[:2], OTHER)
     assert "only 27 of the 64 samples of a batch are different" in found.text
     assert "in 3 of the 4 batches" in found.text
     assert "references to an array" in found.advice
@@ -40,14 +41,15 @@ def test_batches_with_many_copies_are_told():
     [
         (TWICE, TWICE),
         (TWICE, TWICE, OTHER),
-        (COPIED, COPIED),
-        (COPIED, COPIED, COPIED, OTHER, OTHER, OTHER, OTHER),
-        (COPIED._replace(continuous=20),) * 4,
-        (COPIED._replace(different=16),) * 4,
-        (COPIED._replace(different=1),) * 4,
-        (COPIED._replace(different=50),) * 4,
+        (COPIED, OTHERS[0]),
+        (COPIED, COPIED, COPIED),
+        (COPIED, *OTHERS[:2], *[OTHER] * 4),
+        [x._replace(continuous=20) for x in OTHERS],
+        [x._replace(different=16) for x in OTHERS],
+        [x._replace(different=1) for x in OTHERS],
+        [x._replace(different=50) for x in OTHERS],
     ],
-    ids="few mixed twice seldom codes even constant replacement".split(),
+    ids="few mixed twice finite seldom codes even constant replacement".split(),
 )
 def test_others_are_not(looks):
     assert found_for(*looks) == []
