@@ -11,6 +11,8 @@ from taiyi_fx.findings.kind import Kind
 
 _FEW = 3
 """Batches that have to have copies, of which the first may be one of padding or of a warm-up."""
+_EARLY = 5
+"""Looks before these: a memory of states may begin with fewer than a batch has."""
 _COPIES = 0.4
 """Copies for each sample of its own: fewer come of drawing with replacement."""
 _TIMES = 2
@@ -43,18 +45,15 @@ def repeated_samples(evidence: Evidence) -> Iterator[Finding]:
         others = {"module": "", "value": float(last.different), "advice": _DOUBLED}
         yield REPEATED_SAMPLES.at(evidence.series[0], 0, text, "two different views", **others)
         return
-    copied = [one for one in looks if _has_copies(one)]
+    later = looks[_EARLY:]
+    copied = [one for one in later if _has_copies(one)]
     is_odd = any(one.samples % one.different for one in copied)  # else each is there as often
-    if (
-        is_odd
-        and _come_anew(looks, copied)
-        and len(copied) >= _FEW
-        and 2 * len(copied) >= len(looks)
-    ):
+    is_often = len(copied) >= _FEW and 2 * len(copied) >= len(later)
+    if is_odd and is_often and _come_anew(looks, copied):
         first = copied[0]
         text = (
             f"only {first.different} of the {first.samples} samples of a batch are different from "
-            f"each other, to the last bit, and likewise in {len(copied)} of the {len(looks)} "
+            f"each other, to the last bit, and likewise in {len(copied)} of the {len(later)} "
             "batches that were looked at"
         )
         others = {"module": "", "value": float(first.different)}

@@ -15,6 +15,9 @@ OTHER = Repeats(64, 64, 64, is_doubled=False)
 DROPS = ModelFacts(settings={"drop": LayerSettings(0.1, 0, 0, 0)})
 
 
+FIRST = [OTHER] * 5
+
+
 def found_for(*looks, model=None):
     known = evidence({("", "loss"): 1.0})
     inputs = GivenInputs(repeats=looks)
@@ -30,7 +33,7 @@ def test_batches_of_which_each_sample_is_there_twice_are_told_without_dropout():
 
 
 def test_batches_with_many_copies_are_told():
-    (found,) = found_for(COPIED, *OTHERS[:2], OTHER)
+    (found,) = found_for(*FIRST, COPIED, *OTHERS[:2], OTHER)
     assert "only 27 of the 64 samples of a batch are different" in found.text
     assert "in 3 of the 4 batches" in found.text
     assert "references to an array" in found.advice
@@ -52,4 +55,8 @@ def test_batches_with_many_copies_are_told():
     ids="few mixed twice finite seldom codes even constant replacement".split(),
 )
 def test_others_are_not(looks):
-    assert found_for(*looks) == []
+    assert found_for(*looks) == found_for(*FIRST, *looks) == []
+
+
+def test_a_memory_may_begin_with_few():
+    assert found_for(*OTHERS, COPIED, *FIRST) == []
