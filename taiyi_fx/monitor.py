@@ -165,7 +165,7 @@ class Monitor:
         records = self.records
         found = self._responder.diagnosis.of_records(records)
         responder = self._responder
-        remarks = self._remark(records), responder.watch.gone(found), responder.diagnosis.remark
+        remarks = self._remark(records), responder.show(found), responder.diagnosis.remark
         found.remark = "; ".join(filter(None, remarks))
         return found
 

@@ -9,6 +9,7 @@ from torch import nn
 
 from taiyi_fx.findings import Finding
 from taiyi_fx.findings.as_json import as_json
+from taiyi_fx.findings.finding import with_consequences
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.record import Event, Series
 from taiyi_fx.step.queue import StepQueue
@@ -55,7 +56,20 @@ class Responder:
         self.watch = Watch(self.diagnosis.facts, options, strict=strict)
         self._tracker, self._queue = tracker, queue
         self._strict = strict
+        self._shown: tuple[int, frozenset[str]] = -1, frozenset()
         self._warn = WarnOnce()
+
+    def show(self, found: Sequence[Finding]) -> str:
+        """The kinds that were warned of as training went on and are not found any more, in words.
+
+        Of what is shown behind the last step of a training its end does not warn once more.
+
+        Args:
+            found: What is found now, and shown to the user.
+        """
+        kinds = frozenset(one.kind for one in with_consequences(found))
+        self._shown = self._tracker.steps.next, kinds
+        return self.watch.gone(found)
 
     @property
     def can_skip(self) -> bool:
@@ -99,7 +113,9 @@ class Responder:
         """
         try:
             records, find = self._queue.records, self.diagnosis.find
-            found = self.watch.at_end(records, find, self._warned_of)
+            step, kinds = self._shown
+            shown = dict.fromkeys(kinds if step == self._tracker.steps.next else (), 0)
+            found = self.watch.at_end(records, find, lambda: {**self._warned_of(), **shown})
             self._write(found.events)
             return found.findings
         except Exception as error:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import taiyi_fx
@@ -94,3 +95,25 @@ def test_a_last_look_that_fails_is_told_and_the_monitor_closes(monkeypatch, tmp_
     with pytest.warns(MonitorWarning, match="looking for findings failed: MemoryError"):
         monitor.close()
     assert not monitor.is_writing
+
+
+@pytest.mark.parametrize(("shows", "goes_on"), [(True, False), (True, True), (False, False)])
+def test_what_was_shown_behind_the_last_step_is_not_warned_of_at_the_end(shows, goes_on, recwarn):
+    torch.manual_seed(0)
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(4, 3), nn.Softmax(1)))
+
+    def train(step):
+        loss = F.cross_entropy(model(torch.randn(8, 4)), torch.randint(3, (8,)))
+        model.monitor.log("loss", loss)
+        loss.backward()
+        model.monitor.track(step)
+
+    for step in range(9):
+        train(step)
+    if shows:
+        assert [found.kind for found in model.monitor.findings][:1] == ["squashed_loss"]
+    if goes_on:
+        train(9)
+    model.monitor.close()
+    told = [str(one.message) for one in recwarn if "squashed_loss" in str(one.message)]
+    assert len(told) == (goes_on or not shows)

@@ -93,10 +93,11 @@ def _of(one: Watched) -> Telling:
     begun = numbers[np.argmax(numbers != 0) :]  # zeros in the beginning are how it was made
     n = max(1, min(_ENDS, len(begun) // 2))
     first, last = median(begun[:n]), median(begun[-n:])
-    if not _tells(one):
-        return Telling(first, last)
+    is_lasting = RULES.get(one.health, USUAL).lasts
+    if not _tells(one) or (is_lasting and numbers[0] == 0):
+        return Telling(first, last)  # what was made of zeros, as a bias, has no size to grow from
     change = _size(one, last) - _size(one, first)
-    if change < 0 and not RULES.get(one.health, USUAL).lasts:
+    if change < 0 and not is_lasting:
         change /= 2  # as training goes on, gradients and steps become smaller
     return Telling(first, last, min(abs(change), _MOST))
 

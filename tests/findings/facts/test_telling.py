@@ -27,6 +27,7 @@ def of(values, **facts):
         ([100, 1], {"health": "lasting"}, 2),
         ([1, 0], {"health": "lasting"}, 6),
         ([0, 0, 1, 10], {}, 1),
+        ([0, 0, 1, 10], {"health": "lasting"}, 0),
         ([0.1, 0.6], {"unit": "share"}, 1),
         ([-0.5, 0.5], {"unit": "cosine"}, 2),
         ([-1, 100], {}, 0),
