@@ -23,6 +23,11 @@ def configuration(model: nn.Module) -> Cfg:
     }
 
 
+def is_whole(name: str, module: nn.Module) -> bool:
+    """Whether it is the model itself."""
+    return not name
+
+
 def is_leaf(name: str, module: nn.Module) -> bool:
     """Whether a module has no modules within."""
     return not any(True for _ in module.children())
@@ -69,6 +74,7 @@ def routes(name: str, module: nn.Module) -> bool:
 
 
 CFG: Cfg = {
+    is_whole: ["LearningRate"],
     is_leaf: ["NonFinite", "OutputGradNonFinite", "OutputRMS", "OutputAbsMax", "OutputGradRMS"],
     has_parameters: [
         "InputRMS",
