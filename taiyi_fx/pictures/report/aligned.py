@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from taiyi_fx.outline import Outline
 
+_HALF = 0.5
+"""The share of a smaller model's modules that another has, too, of which it is a version."""
 _WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "module")
 """Parts of names that compilers and wrappers put before those of the model."""
 
@@ -73,6 +75,17 @@ def aligned(first: Modules, other: Modules) -> dict[str, str]:
     found |= dict(_by_structure(first, other, first.tokens(), other.tokens(), found))
     found |= dict(_by_structure(first, other, first.kinds(), other.kinds(), found))
     return {name: like for name, like in found.items() if name != like}
+
+
+def are_alike(first: Modules, other: Modules) -> bool:
+    """True if half of the smaller model's modules and more are in the other, in the same order.
+
+    Their classes are; without any module nothing is known, and they may be.
+    """
+    ours, theirs = first.tokens(), other.tokens()
+    matcher = difflib.SequenceMatcher(None, ours, theirs, autojunk=False)
+    shared = sum(block.size for block in matcher.get_matching_blocks())
+    return shared >= _HALF * min(len(ours), len(theirs))
 
 
 def _bare(name: str) -> str:

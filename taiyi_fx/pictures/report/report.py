@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from taiyi_fx.atomic_write import atomic_write, check_place
-from taiyi_fx.pictures.report.aligned import Modules, aligned
+from taiyi_fx.pictures.report.aligned import Modules, aligned, are_alike
 from taiyi_fx.pictures.report.contents import Contents, contents
 from taiyi_fx.pictures.report.differences import differences, sizes
 from taiyi_fx.pictures.report.header import at_first, header
@@ -75,7 +76,8 @@ def report(
         raise TypeError(f"title is a text, not {title!r}")
     with ExitStack() as opened:
         groups = [_several(each) for each in (source, *others, *_several(compare))]
-        named = [opened.enter_context(_opened(each)) for group in groups for each in group]
+        every = [opened.enter_context(_opened(each)) for group in groups for each in group]
+        named = _told_apart(every)
         found = _contents(named)
     heading = title if title is not None else " · ".join(name for name, _ in named)
     graph = at_first(found[0].outline, found[0].entry)
@@ -95,11 +97,27 @@ def _several(given: Reported | Sequence[Reported] | None) -> Sequence[Reported]:
     return given if isinstance(given, (list, tuple)) else [cast("Reported", given)]
 
 
+def _told_apart(named: Sequence[tuple[str, Readout]]) -> list[tuple[str, Readout]]:
+    """The runs, whose names have a number where they come again, as those of classes may."""
+    counts, found = Counter[str](), list[tuple[str, Readout]]()
+    for name, readout in named:
+        counts[name] += 1
+        found.append((f"{name} {counts[name]}" if counts[name] > 1 else name, readout))
+    return found
+
+
 def _differences(found: Sequence[Contents], counts: Sequence[int]) -> list[dict[str, Any]]:
-    """The differences between groups of so many runs, for the header."""
+    """The differences between groups of so many runs, for the header.
+
+    None to a model of another kind, as a discriminator beside its generator is.
+    """
     if len(counts) < 2:
         return []
-    every = iter([sizes(one.entry["series"], one.chunks) for one in found])
+    first = _modules(found[0])
+    every = iter(
+        sizes(one.entry["series"], one.chunks) if are_alike(first, _modules(one)) else {}
+        for one in found
+    )
     groups = [list(itertools.islice(every, count)) for count in counts]
     return [one._asdict() for one in differences(groups)]
 

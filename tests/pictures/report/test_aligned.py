@@ -2,7 +2,7 @@
 
 from taiyi_fx.outline import Item, Outline
 from taiyi_fx.outline.families import family_of
-from taiyi_fx.pictures.report.aligned import Modules, aligned
+from taiyi_fx.pictures.report.aligned import Modules, aligned, are_alike
 
 ROLES = {"ln": "LayerNorm", "qkv": "Linear", "act": "GELU", "out": "Linear"}
 
@@ -112,3 +112,22 @@ def test_two_modules_never_have_one_like():
     other = model("x.module.h.{}.{}", 7)
     found = aligned(first, other)
     assert len(set(found.values())) == len(found)
+
+
+def test_a_discriminator_is_no_version_of_its_generator_and_a_deeper_model_is():
+    made = Modules(
+        list("0123456"),
+        dict(
+            zip(
+                "0123456",
+                ["ConvTranspose2d", "BatchNorm2d", "ReLU"] * 2 + ["ConvTranspose2d"],
+                strict=True,
+            )
+        ),
+    )
+    judge = Modules(
+        list("01234"), dict(zip("01234", ["Conv2d", "LeakyReLU"] * 2 + ["Conv2d"], strict=True))
+    )
+    assert not are_alike(made, judge)
+    assert are_alike(model("h.{}.{}", 2), model("blocks.{}.{}", 12))
+    assert are_alike(made, Modules([], {}))

@@ -160,6 +160,18 @@ def test_what_is_known_of_a_run_is_in_the_header(tmp_path):
     assert run["events"][0] == {"step": 1, "kind": "non_finite", "module": "b", "text": "early"}
 
 
+def test_models_of_one_class_are_told_apart_and_other_models_are_not_compared(tmp_path):
+    layers = [nn.Linear(4, 4), nn.Tanh()], [nn.Conv1d(4, 4, 1), nn.ReLU(), nn.Sigmoid()]
+    watched = [taiyi_fx.instrument(nn.Sequential(*one), {"*": ["OutputRMS"]}) for one in layers]
+    for model in watched:
+        model(torch.randn(2, 4, 4)).sum().backward()
+        model.monitor.track(0)
+    for models, count in ((watched, 0), (watched[:1] * 2, 2)):
+        head = decoded(taiyi_fx.report(*models, tmp_path / "both.html")).header
+        assert [run["name"] for run in head["runs"]] == ["Sequential", "Sequential 2"]
+        assert len(head["differences"]) == count
+
+
 def test_of_very_many_events_the_first_are_shown(tmp_path):
     events = [Event(step, "non_finite", "a", "again") for step in range(1007)]
     path = written(Store, tmp_path / "run", [numbers(0, [1.0], events=events)])
