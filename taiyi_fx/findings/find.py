@@ -42,6 +42,7 @@ from taiyi_fx.findings.rules.gradients.gradients import changed_gradients
 from taiyi_fx.findings.rules.gradients.missing import missing_gradients
 from taiyi_fx.findings.rules.gradients.own_parameters import own_parameters
 from taiyi_fx.findings.rules.losses.batch_axes import batch_axes
+from taiyi_fx.findings.rules.losses.constant_terms import constant_terms
 from taiyi_fx.findings.rules.losses.evaluation_inputs import evaluation_inputs
 from taiyi_fx.findings.rules.losses.evaluations import (
     evaluation_gaps,
@@ -211,6 +212,7 @@ RULES: tuple[Rule, ...] = (
     weighted_means,
     odd_weights,
     own_pairs,
+    constant_terms,
     dropped_outputs,
     unreachable_targets,
     blank_targets,

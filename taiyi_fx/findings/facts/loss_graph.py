@@ -52,6 +52,7 @@ from taiyi_fx.findings.facts.views import torn_inputs, torn_views
 from taiyi_fx.findings.facts.volumes import turned_signs
 from taiyi_fx.findings.facts.ways import (
     first_place,
+    has_constant_term,
     is_made_anew,
     last_place,
     reached_by,
@@ -150,6 +151,10 @@ class LossGraph:
     """The share of the targets of a CTC loss that are its blank."""
     flat: tuple[Flat, ...] = found_by(flat_functions)
     """Functions without a slope on the only way from weights to it."""
+    has_gradient: bool = found_by(lambda uses: bool(uses.nodes), False)
+    """True if it came with what it was made by, which a number and what is detached do not."""
+    has_constant_term: bool = found_by(has_constant_term, False)
+    """True if something without a gradient is added to it: a number, or a tensor."""
     takes_rows: bool = found_by(takes_rows, False)
     """True if it is of some rows of what the last layer returns, by an index."""
     messages: tuple[Messages, ...] = found_by(messages_of)

@@ -10,6 +10,7 @@ from taiyi_fx.findings.facts.autograd import (
     axis_of,
     makers_of,
     name_of,
+    operands_of,
     shape_of,
 )
 
@@ -113,3 +114,24 @@ def is_made_anew(uses: Uses) -> bool:
     if getattr(loss, "is_leaf", False):
         leaves = [loss] if loss.requires_grad else []
     return len(leaves) == 1 and leaves[0].numel() == 1 and id(leaves[0]) not in uses.parameters
+
+
+def has_constant_term(uses: Uses) -> bool:
+    """True if a loss is a sum, or a multiple of one, with a term that wants no gradient.
+
+    Autograd knows no more of it: a number that is written down and a tensor look the same.
+
+    Args:
+        uses: The functions that made the loss.
+    """
+    level = {id(node): node for node in uses.nodes[:1]}
+    seen = set[int]()
+    while level:
+        _, node = level.popitem()
+        seen.add(id(node))
+        is_sum = name_of(node) in ("Add", "Sub")
+        if is_sum and None in operands_of(node):
+            return True
+        if not shape_of(node) and (is_sum or name_of(node) in ("Mul", "Div")):
+            level |= {id(x): x for x in makers_of(node) if id(x) not in seen}
+    return False

@@ -76,7 +76,7 @@ SOUND = {
 def test_what_is_sound_is_not(made):
     found = looked_at(made, after_backward=True)
     facts = {"logits": None, "is_made_anew": False, "reached": frozenset()}
-    facts["is_of_one_forward"] = False
+    facts |= {"is_of_one_forward": False, "has_gradient": False, "has_constant_term": False}
     assert replace(found, **facts) == LossGraph()
 
 

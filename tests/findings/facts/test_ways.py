@@ -7,7 +7,13 @@ from torch import nn
 
 from taiyi_fx.findings import owners_of
 from taiyi_fx.findings.facts.autograd import Uses
-from taiyi_fx.findings.facts.ways import first_place, last_place, reached_by, takes_rows
+from taiyi_fx.findings.facts.ways import (
+    first_place,
+    has_constant_term,
+    last_place,
+    reached_by,
+    takes_rows,
+)
 
 PARTS = nn.ModuleDict({"body": nn.Linear(6, 8), "head": nn.Linear(8, 3), "other": nn.Linear(6, 8)})
 OWNERS = owners_of(dict(PARTS.named_modules()))
@@ -83,3 +89,19 @@ def test_rows_of_what_the_last_layer_returns_that_are_taken_alone(taken, is_take
     torch.manual_seed(0)
     Y[0] = 1
     assert takes_rows(Uses.of(taken(PARTS["head"](PARTS["body"](X[:, 0]))))) == is_taken
+
+
+@pytest.mark.parametrize(
+    ("made", "has_one"),
+    [
+        (lambda a, b: a + b.detach(), True),
+        (lambda a, b: 0.5 * (b - (a + 3.0)) / 2, True),
+        (lambda a, b: a + b, False),
+        (lambda a, b: 3 * a, False),
+        (lambda a, b: (X @ PARTS["body"].weight.T + 1).mean(), False),
+    ],
+    ids=["detached", "a number within", "both", "a factor", "within the model"],
+)
+def test_a_term_without_a_gradient_is_seen(made, has_one):
+    a, b = (PARTS[name](X).square().mean() for name in ("body", "other"))
+    assert has_constant_term(Uses.of(made(a, b))) == has_one
