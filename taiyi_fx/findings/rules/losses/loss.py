@@ -22,6 +22,8 @@ _SPIKE = 6.0
 """Robust deviations above the median of the last 128, as of the quantity LossSpike."""
 _HIGH = 1.5
 """So many times that median is a spike worth a word: a loss near its floor has tiny deviations."""
+_FAINT = 12.0
+"""Deviations of a spike of which many a training has some."""
 _HUGE, _TIMES = 20.0, 5.0
 """Deviations, and times the median, of a spike that is no usual batch's."""
 _CLEAR, _LEARNT = 8.0, 0.8
@@ -105,8 +107,8 @@ def divergence(evidence: Evidence) -> Iterator[Finding]:
 def spikes(evidence: Evidence) -> Iterator[Finding]:
     """The highest jump of a loss above its last 128 numbers.
 
-    Not one that is over at once, that nothing else moves with, and that is less than the loss was
-    at first: so hard samples are.
+    Not a faint one that is over at once, that nothing else moves with, and that is less than the
+    loss was at first: so hard samples are.
     """
     for loss in evidence.losses:
         scores, medians = trailing_scores(loss.values)
@@ -144,7 +146,8 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         # A loss below 0 has no level of its own: weights that are learnt may make it any number.
         is_wild = is_wild and is_seen and medians[i] > 0
         is_wild = is_wild and not (may_rise(loss, evidence) or is_unsteady(loss, evidence))
-        if not (is_wild or every or moved or loss.values[i] > untrained):
+        is_faint = scores[i] < _FAINT and loss.values[i] <= untrained
+        if is_faint and not (is_wild or every or moved):
             continue  # a batch that is harder than others
         severity = "warning" if is_wild else "note"
         others = {"advice": _AT_TIMES.format(every)} if every else {}
