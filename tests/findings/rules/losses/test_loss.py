@@ -98,7 +98,7 @@ def test_a_spike_above_where_the_loss_began_is_a_warning():
     assert (found.step, found.severity) == (60, "warning")
     values[60] = 4.0
     assert [one.severity for one in spikes(evidence({("", "loss"): values}))] == ["note"]
-    values[60] = 3.2  # some nine deviations
+    values[60] = 3.1  # some ten deviations
     assert [*spikes(evidence({("", "loss"): values}))] == []
 
 
