@@ -39,6 +39,26 @@ def live_states(tree: ast.Module) -> Iterator[ast.expr]:
         is_other = _is_looked_into(tree, name) or _sets(tree, whose(load), lines)
         if not is_other and _is_loaded_behind(tree, kept, load):
             yield kept
+    yield from _live_attributes(tree)
+
+
+def _live_attributes(tree: ast.Module) -> Iterator[ast.expr]:
+    """Those that a method keeps in an attribute, by which they are loaded elsewhere.
+
+    As ``self.best = model.state_dict()`` of an early stop and ``model.load_state_dict(stop.best)``.
+    """
+    loads = [
+        call.args[0] for call in _calls(tree) if called(call) == "load_state_dict" and call.args
+    ]
+    loaded = {x.attr for x in loads if isinstance(x, ast.Attribute)}
+    nodes = [x for x in ast.walk(tree) if isinstance(x, (ast.Subscript, ast.Attribute))]
+    inside = {x.value.attr for x in nodes if isinstance(x.value, ast.Attribute)}
+    for name, values in values_in(ast.walk(tree)).items():
+        held, _, attribute = name.partition(".")
+        kept = [x for x in values if isinstance(x, ast.Call) and called(x) == "state_dict"]
+        others = [x for x in values if not isinstance(x, ast.Constant) and x not in kept]
+        if held == "self" and attribute in loaded - inside and not others:
+            yield from kept
 
 
 def _calls(tree: ast.AST) -> Iterator[ast.Call]:

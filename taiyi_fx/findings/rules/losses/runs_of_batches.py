@@ -57,7 +57,7 @@ def sorted_batches(evidence: Evidence) -> Iterator[Finding]:
         if text := _of_one_class_each(batches):
             yield SORTED_BATCHES.at(loss, 0, f"{loss.quantity!r} {text}", _MIXED, module="")
             continue
-        classes = evidence.of_loss(loss).classes
+        classes = _classes_alone(loss, evidence)
         if classes < 2 or not _is_of_each_step(loss) or not np.isfinite(loss.values).all():
             continue
         guess = float(np.log(classes))
@@ -73,6 +73,13 @@ def sorted_batches(evidence: Evidence) -> Iterator[Finding]:
                 "last half"
             )
             yield SORTED_BATCHES.at(loss, 0, text, _MIXED, module="")
+
+
+def _classes_alone(loss: Watched, evidence: Evidence) -> int:
+    """The classes of a cross entropy with no other term, of which a guess costs what it does."""
+    known = evidence.of_loss(loss)
+    logits = None if known.graph is None else known.graph.logits
+    return known.classes if logits is None or logits.is_whole else 0
 
 
 def _of_one_class_each(batches: Sequence[Targets]) -> str:

@@ -116,7 +116,7 @@ RISING_RATE = Kind(
 
 def rising_rates(evidence: Evidence) -> Iterator[Finding]:
     """Rates that rise in a straight line to the end, far beyond what their schedule begins with."""
-    for one, initial in _with_initial_rates(evidence):
+    for one, initial in with_initial_rates(evidence):
         climbs = np.diff(one.values) / np.diff(one.steps)
         last = float(one.values[-1])
         if len(climbs) < _MANY or not 0 < initial * _MUCH <= last:
@@ -133,7 +133,7 @@ def rising_rates(evidence: Evidence) -> Iterator[Finding]:
             return
 
 
-def _with_initial_rates(evidence: Evidence) -> Iterator[tuple[Watched, float]]:
+def with_initial_rates(evidence: Evidence) -> Iterator[tuple[Watched, float]]:
     """The learning rates, each with the one that a scheduler took over; 0 where none is known."""
     settings = evidence.optimizer.group_settings
     for one in evidence.rates:
@@ -157,7 +157,7 @@ SLOW_WARM_UP = Kind(
 
 def slow_warm_ups(evidence: Evidence) -> Iterator[Finding]:
     """Rates that rise by stairs, and are far below what their schedule is to come to at the end."""
-    for one, initial in _with_initial_rates(evidence):
+    for one, initial in with_initial_rates(evidence):
         last = float(one.values[-1])
         rises = np.flatnonzero(np.diff(one.values))
         is_long = len(rises) > 1 and one.steps[-1] - one.steps[0] >= _LONG

@@ -13,11 +13,14 @@ from taiyi_fx.findings.facts.watched import Values, Watched
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.rules.optimizer.rates import in_group
+from taiyi_fx.findings.rules.optimizer.schedules import with_initial_rates
 from taiyi_fx.findings.rules.optimizer.vanished import share_left
 
 _STEPS = 8
 _LARGE = 0.2
 """The size of a step beside that of the parameter; some 1e-3 is usual."""
+_FAR_BELOW = 30.0
+"""Times that a schedule stays below what its optimizer was made with, where it multiplies twice."""
 _SMALL = 3e-5
 """So small are steps that change nothing in a training's time, in the median of all weights."""
 _LARGEST = 1e-4
@@ -444,6 +447,14 @@ def _small(series: list[Watched], evidence: Evidence) -> Finding:
             "learning rate: they are clipped to next to nothing, or have a scale that is taken "
             "away again"
         )
+    for rates, initial in with_initial_rates(evidence):
+        largest = float(rates.values.max())
+        if 0 < _FAR_BELOW * largest < initial:
+            text += (
+                f"; the schedule's learning rate is {largest:.2g} at most, where the optimizer was "
+                f"made with {initial:.2g}: the function of a LambdaLR returns a factor, and no rate"
+            )
+            break
     return SMALL_STEPS.at(series[0], 0, text, "near 0.001", module="", value=value)
 
 

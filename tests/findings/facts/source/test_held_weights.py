@@ -43,6 +43,38 @@ def test_a_state_that_goes_on_changing_is_found(kept, behind, is_found):
     assert bool(found_in(BEST.format(kept=kept, behind=behind), live_states)) == is_found
 
 
+STOP = """
+class EarlyStop:
+    def __init__(self):
+        self.state = None
+
+    def see(self, model):
+        self.state = {kept}
+{more}
+
+for epoch in range(9):
+    stop.see(net)
+net.load_state_dict({loaded})
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "loaded", "more", "is_found"),
+    [
+        ("model.state_dict()", "stop.state", "", True),
+        ("self.model.state_dict()", "self.state", "", True),
+        ("copy.deepcopy(model.state_dict())", "stop.state", "", False),
+        ("model.state_dict()", "other.weights", "", False),
+        ("model.state_dict()", "stop.state", "        self.state = torch.load(path)", False),
+        ("model.state_dict()", "stop.state", "        self.state['a'] = a", False),
+        ("model.state_dict()", "stop.state", "        self.state.update(more)", False),
+    ],
+)
+def test_a_state_that_an_attribute_keeps_is_found(kept, loaded, more, is_found):
+    code = STOP.format(kept=kept, loaded=loaded, more=more)
+    assert bool(found_in(code, live_states)) == is_found
+
+
 def test_a_state_that_is_loaded_at_once_is_none():
     code = "for x in y:\n    state = q.state_dict()\n    q.load_state_dict(state)\n"
     assert found_in(code, live_states) == []

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from taiyi_fx.findings import Targets
+from taiyi_fx.findings import LossGraph, Targets
+from taiyi_fx.findings.facts.logits import Logits
 from taiyi_fx.findings.rules.losses.runs_of_batches import sorted_batches
 from tests.findings.given import evidence, knowing
 
@@ -24,6 +25,14 @@ def test_runs_that_are_worse_than_a_guess_are_a_warning():
     (found,) = found_in(RUNS)
     assert (found.kind, found.severity, found.module) == ("sorted_batches", "warning", "")
     assert "a guess among 10 classes (2.3)" in found.text
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_guess_costs_more_of_a_loss_with_other_terms(is_whole):
+    logits = Logits("head", 64, 10, is_output=True, is_mean=True, is_whole=is_whole)
+    known = knowing(evidence({("", "loss"): RUNS}), classes={"loss": 10})
+    known = knowing(known, loss_graphs={"loss": LossGraph(logits=logits)})
+    assert bool([*sorted_batches(known)]) == is_whole
 
 
 @pytest.mark.parametrize(

@@ -333,6 +333,15 @@ def test_small_steps_of_gradients_that_are_clipped_to_next_to_nothing_say_so():
     assert clipped(1.0) == []
 
 
+@pytest.mark.parametrize(("rate", "is_told"), [(4e-6, True), (1e-3, False)])
+def test_small_steps_of_a_schedule_that_returns_a_rate_say_so(rate, is_told):
+    known = steps(1e-5)
+    known = known.with_series([*known.series, *evidence({("", "LearningRate"): rate}).series])
+    own = GroupSettings(("h.0",), 0.9, False, "adam", second=0.999, initial=2e-3)
+    (found,) = step_sizes(knowing(known, group_settings=[own]))
+    assert ("LambdaLR returns a factor" in found.text) == is_told
+
+
 def test_steps_that_are_small_by_the_learning_rate_alone_are_not_said_to_be_cut():
     known = steps(1e-9)
     sgd = GroupSettings(tuple(f"h.{i}" for i in range(4)), 0.0, False, "sgd")
