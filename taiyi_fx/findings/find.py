@@ -41,6 +41,7 @@ from taiyi_fx.findings.rules.gradients.gradient_steps import gradient_steps
 from taiyi_fx.findings.rules.gradients.gradients import changed_gradients
 from taiyi_fx.findings.rules.gradients.missing import missing_gradients
 from taiyi_fx.findings.rules.gradients.own_parameters import own_parameters
+from taiyi_fx.findings.rules.losses.advantages import trained_advantages
 from taiyi_fx.findings.rules.losses.batch_axes import batch_axes
 from taiyi_fx.findings.rules.losses.constant_terms import constant_terms
 from taiyi_fx.findings.rules.losses.evaluation_inputs import evaluation_inputs
@@ -212,6 +213,7 @@ RULES: tuple[Rule, ...] = (
     weighted_means,
     odd_weights,
     own_pairs,
+    trained_advantages,
     constant_terms,
     dropped_outputs,
     unreachable_targets,

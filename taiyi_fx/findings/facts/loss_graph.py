@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from taiyi_fx.findings.facts.advantages import trained_advantages
 from taiyi_fx.findings.facts.autograd import Uses
 from taiyi_fx.findings.facts.blanks import blank_targets
 from taiyi_fx.findings.facts.both_sides import (
@@ -155,6 +156,8 @@ class LossGraph:
     """True if it came with what it was made by, which a number and what is detached do not."""
     has_constant_term: bool = found_by(has_constant_term, False)
     """True if something without a gradient is added to it: a number, or a tensor."""
+    trained_advantages: tuple[str, ...] = found_by(trained_advantages)
+    """The modules before what weighs log probabilities, and gets a gradient by that."""
     takes_rows: bool = found_by(takes_rows, False)
     """True if it is of some rows of what the last layer returns, by an index."""
     messages: tuple[Messages, ...] = found_by(messages_of)
