@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -155,6 +156,8 @@ from taiyi_fx.findings.rules.values.siblings import outliers
 from taiyi_fx.findings.rules.values.sizes import wild_parameters
 from taiyi_fx.findings.rules.values.stream_jumps import stream_jumps
 from taiyi_fx.findings.rules.values.trends import growth
+
+_T = TypeVar("_T")
 
 Rule = Callable[[Evidence], Iterator[Finding]]
 
@@ -329,15 +332,29 @@ def find(evidence: Evidence, *, strict: bool = False) -> Findings:
 
 
 def _found(evidence: Evidence, *, strict: bool) -> list[Finding]:
-    skipped = skipped_steps(evidence)
-    of_scaler = [*overflow(evidence, skipped)]
-    evidence = without_steps_of_idle(evidence.without_skipped(skipped))
-    step = first_step(evidence)
+    failed = list[Finding]()
+
+    def tried(make: Callable[..., _T], otherwise: _T, *given: Any) -> _T:
+        """What is made; if that fails, something else: it must not void what others find."""
+        try:
+            return make(*given)
+        except Exception as error:
+            if strict:
+                raise
+            failed.append(_failure(make.__name__, error, evidence))
+            return otherwise
+
+    skipped = tried(skipped_steps, [], evidence)
+    of_scaler = tried(_of_scaler, [], evidence, skipped)
+    evidence = tried(without_steps_of_idle, evidence, evidence.without_skipped(skipped))
+    step = tried(first_step, None, evidence)
     known = evidence if step is None else evidence.before(step)
     found = [one for rule in RULES for one in _applied(rule, known, strict=strict)]
-    kinds = _of_each_kind(with_hooks_named(found, known))
-    every = follow_ups_beneath(causes_first(kinds), known)
-    ends = with_hooks_named(_applied(non_finite, evidence, strict=strict), evidence)
+    found = _of_each_kind(tried(with_hooks_named, found, found, known))
+    found = tried(causes_first, found, found)
+    every = tried(follow_ups_beneath, found, found, known)
+    ends = _applied(non_finite, evidence, strict=strict)
+    ends = tried(with_hooks_named, ends, ends, evidence)
     origins = [found for found in every if _may_lead_to_non_finite(found)]
     if ends and origins:
         # It may be what these grew to: the origin comes first, and then what nobody should miss.
@@ -346,7 +363,11 @@ def _found(evidence: Evidence, *, strict: bool) -> list[Finding]:
         every = [replace(first, severity="alert"), *ends, *every]
     else:
         every = [*ends, *every]
-    return by_severity([*every, *of_scaler])
+    return by_severity([*every, *of_scaler, *failed])
+
+
+def _of_scaler(evidence: Evidence, skipped: Sequence[int]) -> list[Finding]:
+    return [*overflow(evidence, skipped)]
 
 
 def _may_lead_to_non_finite(found: Finding) -> bool:
@@ -361,10 +382,12 @@ def _applied(rule: Rule, evidence: Evidence, *, strict: bool) -> list[Finding]:
     except Exception as error:  # one rule that fails must not void what others find
         if strict:
             raise
-        name = rule.__name__
-        text = f"the rule {name!r} failed: {type(error).__name__}: {error}"
-        step = evidence.last_step
-        return [Finding("rule_failed", "note", "", name, step, np.nan, "", text, _REPORT)]
+        return [_failure(rule.__name__, error, evidence)]
+
+
+def _failure(name: str, error: Exception, evidence: Evidence) -> Finding:
+    text = f"the rule {name!r} failed: {type(error).__name__}: {error}"
+    return Finding("rule_failed", "note", "", name, evidence.last_step, np.nan, "", text, _REPORT)
 
 
 def _of_each_kind(every: list[Finding]) -> list[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from torch import nn
 
@@ -31,6 +32,8 @@ from taiyi_fx.watch.input_looks import InputLooks
 from taiyi_fx.watch.loss_looks import LossLooks
 from taiyi_fx.watch.window import Facts
 from taiyi_fx.writers.protocol import SeriesInfo
+
+_T = TypeVar("_T")
 
 
 class Diagnosis:
@@ -118,16 +121,21 @@ class Diagnosis:
     def _slips_of_sources(self) -> Mapping[str, Sequence[Slip]]:
         """The slips in the source of the model's classes and of the loop, which are read once."""
         if self._slips is None:
-            try:
-                self._slips = slips_of(self._modules)
-                if of_loop := slips_of_loop(self._running):
-                    self._slips = {**self._slips, "": (*self._slips.get("", ()), *of_loop)}
-            except Exception as error:  # monitoring never ends a run: reported by name
-                if self._strict:
-                    raise
-                self._slips = {}
-                self._warn.of("source", f"the source of the model was not read: {error!r}")
+            found = self._read("the model", lambda: slips_of(self._modules), {})
+            if of_loop := self._read("the loop", lambda: slips_of_loop(self._running), ()):
+                found = {**found, "": (*found.get("", ()), *of_loop)}
+            self._slips = found
         return self._slips
+
+    def _read(self, what: str, read: Callable[[], _T], otherwise: _T) -> _T:
+        """The slips in some source; if reading fails, none."""
+        try:
+            return read()
+        except Exception as error:  # monitoring never ends a run: reported by name
+            if self._strict:
+                raise
+            self._warn.of(what, f"the source of {what} was not read: {error!r}")
+            return otherwise
 
     def _look_at_tensors(self, evidence: Evidence) -> None:
         """Notes which modules are not finite, once, as the first NaN or Inf is new.

@@ -122,6 +122,25 @@ def test_a_rule_that_fails_is_named_and_voids_no_other(monkeypatch):
         find(evidence({("act", "DeadNeuronRatio"): 1.0}), strict=True)
 
 
+@pytest.mark.parametrize(
+    "name",
+    "skipped_steps _of_scaler without_steps_of_idle first_step with_hooks_named causes_first "
+    "follow_ups_beneath".split(),
+)
+def test_a_part_beside_the_rules_that_fails_voids_no_finding(monkeypatch, name):
+    def fail(*args):
+        raise RuntimeError("no more")
+
+    fail.__name__ = name
+    monkeypatch.setattr(sys.modules[find.__module__], name, fail)
+    known = evidence({("a", "DeadNeuronRatio"): 1.0})
+    found = {one.kind: one for one in find(known)}
+    assert {*found} == {"share_of_trouble", "rule_failed"}
+    assert f"{name!r} failed: RuntimeError: no more" in found["rule_failed"].text
+    with pytest.raises(RuntimeError, match="no more"):
+        find(known, strict=True)
+
+
 def test_a_monitor_warns_of_a_rule_that_fails_once(monkeypatch):
     monkeypatch.setattr(sys.modules[find.__module__], "RULES", (broken,))
     with pytest.warns(taiyi_fx.MonitorWarning, match="'broken' failed") as warned:

@@ -72,16 +72,17 @@ def test_code_that_cannot_be_found_is_told_once_and_ends_nothing(monkeypatch):
         strict.monitor.track(0)
 
 
-def test_a_source_that_cannot_be_read_is_told_once_and_ends_nothing(monkeypatch):
-    def fails(modules):
+@pytest.mark.parametrize(("name", "what"), [("slips_of", "model"), ("slips_of_loop", "loop")])
+def test_a_source_that_cannot_be_read_is_told_once_and_ends_nothing(monkeypatch, name, what):
+    def fails(given):
         raise RuntimeError("no source today")
 
-    monkeypatch.setattr("taiyi_fx.watch.diagnosis.slips_of", fails)
+    monkeypatch.setattr(f"taiyi_fx.watch.diagnosis.{name}", fails)
     model = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["WeightNorm"]})
     for step in range(3):
         model(torch.ones(1, 2)).sum().backward()
         model.monitor.track(step)
-    with pytest.warns(taiyi_fx.MonitorWarning, match="the source of the model was not read"):
+    with pytest.warns(taiyi_fx.MonitorWarning, match=f"the source of the {what} was not read"):
         assert [one.kind for one in model.monitor.findings if one.severity == "alert"] == []
     strict = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["WeightNorm"]}, strict=True)
     strict(torch.ones(1, 2)).sum().backward()
