@@ -335,7 +335,7 @@ def _found(evidence: Evidence, *, strict: bool) -> list[Finding]:
     failed = list[Finding]()
 
     def tried(make: Callable[..., _T], otherwise: _T, *given: Any) -> _T:
-        """What is made; if that fails, something else: it must not void what others find."""
+        """The result, or something else if that fails: it must not void what others find."""
         try:
             return make(*given)
         except Exception as error:
