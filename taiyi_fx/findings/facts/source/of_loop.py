@@ -43,6 +43,7 @@ from taiyi_fx.findings.facts.source.refitted import fitted_to_each, refitted_to_
 from taiyi_fx.findings.facts.source.remade import remade_optimizers
 from taiyi_fx.findings.facts.source.reseeding import seeds_in_loops
 from taiyi_fx.findings.facts.source.residuals import residuals_without_graph
+from taiyi_fx.findings.facts.source.rounded_times import rounded_times
 from taiyi_fx.findings.facts.source.running import Running
 from taiyi_fx.findings.facts.source.scaling import scaled_clips, scalers_never_updated
 from taiyi_fx.findings.facts.source.schedules import misplaced_schedules
@@ -138,6 +139,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "uncumulated_noise": (uncumulated_noise, "cumprod"),
     "product_of_betas": (products_of_betas, "cumprod"),
     "uniform_noise": (uniform_noise, "rand_like"),
+    "rounded_times": (rounded_times, "float32 float single"),
     "refitted": (refitted_to_evaluation, "fit_transform"),
     "fitted_to_each": (fitted_to_each, "fit_transform factorize encod vocab map id code"),
     "class_sampler": (weights_of_classes, "WeightedRandomSampler"),

@@ -204,6 +204,14 @@ _KINDS = (
         "draws numbers from 0 to 1, which are multiplied by a deviation, as noise around 0 is",
     ),
     SlipKind(
+        "rounded_times",
+        "warning",
+        "Take the first time off it, or a remainder of it, in whole numbers or float64, and make "
+        "it float32 then",
+        "makes single precision of seconds since 1970: it has 24 bits, so that such times are two "
+        "minutes apart, and parts of a second hours",
+    ),
+    SlipKind(
         "refitted",
         "warning",
         "Fit it to the data of training alone, and call transform of those of evaluation",
