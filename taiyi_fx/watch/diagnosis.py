@@ -122,10 +122,14 @@ class Diagnosis:
         """The slips in the source of the model's classes and of the loop, which are read once."""
         if self._slips is None:
             found = self._read("the model", lambda: slips_of(self._modules), {})
-            if of_loop := self._read("the loop", lambda: slips_of_loop(self._running), ()):
+            failed = None if self._strict else self._reader_failed
+            if of_loop := self._read("the loop", lambda: slips_of_loop(self._running, failed), ()):
                 found = {**found, "": (*found.get("", ()), *of_loop)}
             self._slips = found
         return self._slips
+
+    def _reader_failed(self, kind: str, error: Exception) -> None:
+        self._warn.of(kind, f"the source of the loop was not looked through for {kind}: {error!r}")
 
     def _read(self, what: str, read: Callable[[], _T], otherwise: _T) -> _T:
         """The slips in some source; if reading fails, none."""

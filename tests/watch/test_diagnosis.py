@@ -74,7 +74,7 @@ def test_code_that_cannot_be_found_is_told_once_and_ends_nothing(monkeypatch):
 
 @pytest.mark.parametrize(("name", "what"), [("slips_of", "model"), ("slips_of_loop", "loop")])
 def test_a_source_that_cannot_be_read_is_told_once_and_ends_nothing(monkeypatch, name, what):
-    def fails(given):
+    def fails(*given):
         raise RuntimeError("no source today")
 
     monkeypatch.setattr(f"taiyi_fx.watch.diagnosis.{name}", fails)

@@ -50,48 +50,66 @@ from taiyi_fx.findings.facts.source.schedules import misplaced_schedules
 from taiyi_fx.findings.facts.source.second_derivatives import second_derivatives
 from taiyi_fx.findings.facts.source.shared_weights import doubly_trained
 from taiyi_fx.findings.facts.source.slip import Slip, shortened
+from taiyi_fx.findings.facts.source.splits import unused_splits, whole_splits
 from taiyi_fx.findings.facts.source.syntax import parsed
 from taiyi_fx.findings.facts.source.teachers import teachers_in_training_mode
 from taiyi_fx.findings.facts.source.terms import constant_terms, lost_terms
 from taiyi_fx.findings.facts.source.text_ends import ends_as_padding
 from taiyi_fx.findings.facts.source.torn_views import torn_views
-from taiyi_fx.findings.facts.source.unused import unused_offsets, unused_parts, unused_splits
+from taiyi_fx.findings.facts.source.unused import unused_offsets, unused_parts
 from taiyi_fx.findings.facts.source.view_pairs import mispaired_views
 
 
-def slips_of_loop(running: Running) -> tuple[Slip, ...]:
+def slips_of_loop(
+    running: Running, failed: Callable[[str, Exception], None] | None = None
+) -> tuple[Slip, ...]:
     """The slips in code that runs; none in what was typed in by hand.
 
     Args:
         running: The code, as `code_of_loop` has it; and what it names in the same file.
+        failed: Is told the kind of slips that was not looked for, as its reader failed; without it
+            the error goes on.
     """
-    return tuple(slip for path, lines in running.items() for slip in _read(path, lines))
+    return tuple(slip for path, lines in running.items() for slip in _read(path, lines, failed))
 
 
-def _read(path: str, lines: Collection[int]) -> list[Slip]:
+def _read(
+    path: str, lines: Collection[int], failed: Callable[[str, Exception], None] | None
+) -> list[Slip]:
     """The slips in a file; none in what is no code of Python, or nested beyond what can be read."""
     code, file = "".join(linecache.getlines(path)), path.replace("\\", "/").rpartition("/")[2]
     try:
-        found = _found_in(code)
+        found, errors = _found_in(code)
         runs = Reach(parsed(code), lines) if found else ()
     except (SyntaxError, RecursionError):
         return []
+    for kind, error in errors:
+        if failed is None:
+            raise error
+        failed(kind, error)
     return [Slip(text, f"{file}:{line}", kind) for text, line, kind in found if line in runs]
 
 
 @functools.lru_cache(maxsize=64)  # several monitors may be of one script
-def _found_in(code: str) -> Sequence[tuple[str, int, str]]:
-    """The text, the line and the kind of each slip in code.
+def _found_in(code: str) -> tuple[Sequence[tuple[str, int, str]], Sequence[tuple[str, Exception]]]:
+    """The text, line and kind of each slip in code; and the kind and error of readers that fail.
 
     Raises:
         SyntaxError: It is not Python's.
+        RecursionError: It is nested beyond what can be read.
     """
     tree, lower = parsed(code), code.lower()
-    readers = {k: read for k, (read, words) in _READERS.items() if _has_any(lower, words)}
-    found = (
-        (shortened(one), one.lineno, kind) for kind, read in readers.items() for one in read(tree)
-    )
-    return [*dict.fromkeys(found)]
+    found, errors = dict[tuple[str, int, str], None](), list[tuple[str, Exception]]()
+    for kind, (read, words) in _READERS.items():
+        try:
+            slips = [*read(tree)] if _has_any(lower, words) else []
+        except RecursionError:
+            raise
+        except Exception as error:  # noqa: BLE001 - told, or raised, by who asks
+            errors.append((kind, error.with_traceback(None)))
+            continue
+        found |= dict.fromkeys((shortened(one), one.lineno, kind) for one in slips)
+    return [*found], errors
 
 
 def _has_any(code: str, words: str) -> bool:
@@ -133,6 +151,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "doubly_trained": (doubly_trained, "parameters"),
     "unused_part": (unused_parts, "backward"),
     "unused_split": (unused_splits, "train"),
+    "whole_split": (whole_splits, "train"),
     "noisy_teacher": (teachers_in_training_mode, "teacher"),
     "unused_offset": (unused_offsets, "offset"),
     "endless_target": (endless_targets, "gamma discount"),

@@ -29,9 +29,6 @@ _BESIDE = re.compile(
 )
 """Names of what a sample of a memory may hold, and a target of values need not be made of."""
 _OFFSETS = re.compile(r"(\w+_)?offset")
-_SPLIT = r"_?(mask|idx|idxs|index|indices|ids|nodes)"
-_OF_TRAINING = re.compile("(train|training)" + _SPLIT)
-_OF_EVALUATION = re.compile("(val|valid|validation|test)" + _SPLIT)
 _SPLITS = re.compile("(train|training|val|valid|validation|test|dev)_")
 _BY_NAME = frozenset({"locals", "vars", "eval", "exec"})
 """Functions by which any variable may be read."""
@@ -57,29 +54,6 @@ def unused_parts(tree: ast.Module) -> Iterator[ast.expr]:
                 for name in telling:
                     found.setdefault(name.id, name)
             yield from found.values()
-
-
-def unused_splits(tree: ast.Module) -> Iterator[ast.expr]:
-    """The masks or indices of what is to be trained on that nothing reads, as evaluation's are."""
-    if not any(map(has_backward, scopes_of(tree))):
-        return
-    filled = {
-        id(x.value)
-        for x in ast.walk(tree)
-        if isinstance(x, ast.Subscript) and isinstance(x.ctx, ast.Store)
-    }
-    named = [x for x in ast.walk(tree) if isinstance(x, (ast.Name, ast.Attribute))]
-    read = {_last_of(x) for x in named if isinstance(x.ctx, ast.Load) and id(x) not in filled}
-    if any(map(_OF_EVALUATION.fullmatch, read)) and names_in(tree).isdisjoint(_BY_NAME):
-        sets = [x for x in named if isinstance(x.ctx, ast.Store)]
-        unread = [
-            x for x in sets if _OF_TRAINING.fullmatch(_last_of(x)) and _last_of(x) not in read
-        ]
-        yield from {_last_of(x): x for x in unread[::-1]}.values()
-
-
-def _last_of(node: ast.Name | ast.Attribute) -> str:
-    return node.id if isinstance(node, ast.Name) else node.attr
 
 
 def unused_offsets(tree: ast.Module) -> Iterator[ast.expr]:

@@ -284,6 +284,12 @@ _KINDS = (
         "says which samples are to be trained on, and nothing reads it, as that of evaluation is",
     ),
     SlipKind(
+        "whole_split",
+        "warning",
+        "Take the loss of the samples to be trained on, as loss(out[train_mask], y[train_mask])",
+        "is of all samples, also of those that evaluation takes by a mask of its own",
+    ),
+    SlipKind(
         "noisy_teacher",
         "warning",
         "Call teacher.eval() before its student is trained: in training mode it drops out, and the "

@@ -3,6 +3,9 @@
 import sys
 import types
 
+import pytest
+
+from taiyi_fx.findings.facts.source import of_loop
 from taiyi_fx.findings.facts.source.of_loop import slips_of_loop
 from taiyi_fx.findings.facts.source.reach import MODULE
 from taiyi_fx.findings.facts.source.running import code_of_loop
@@ -72,3 +75,21 @@ def test_gradients_that_are_clipped_behind_the_step_are_found(tmp_path):
     path.write_text("for x in y:\n  loss.backward()\n  opt.step()\n  clip_grad_norm_(p, 1)\n")
     (slip,) = slips_of_loop({str(path): {MODULE}})
     assert slip == ("clip_grad_norm_(p, 1)", "loop.py:4", "late_clipping")
+
+
+def test_a_reader_that_fails_leaves_the_others(tmp_path, monkeypatch):
+    def fail(tree):
+        raise ValueError("no reading")
+
+    path = tmp_path / "loop.py"
+    path.write_text(
+        "# once\nfor x in y:\n  loss.backward()\n  opt.step()\n  clip_grad_norm_(p, 1)\n"
+    )
+    monkeypatch.setitem(of_loop._READERS, "lost_term", (fail, "backward"))
+    failed = []
+    (slip,) = slips_of_loop({str(path): {MODULE}}, lambda *told: failed.append(told))
+    assert slip.kind == "late_clipping"
+    ((kind, error),) = failed
+    assert (kind, str(error)) == ("lost_term", "no reading")
+    with pytest.raises(ValueError, match="no reading"):
+        slips_of_loop({str(path): {MODULE}})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from taiyi_fx.findings.facts.source.unused import unused_offsets, unused_parts, unused_splits
+from taiyi_fx.findings.facts.source.unused import unused_offsets, unused_parts
 from tests.findings.facts.source.reading import found_in
 
 LOOP = """
@@ -108,28 +108,6 @@ def test_offsets_that_nothing_reads_are_found():
 def test_a_sum_of_all_later_rewards_needs_no_more():
     code = "for x, r in steps[::-1]:\n    g = r + gamma * g\nloss(g).backward()\n"
     assert found_in(code, unused_parts) == []
-
-
-SPLIT = """
-train_mask, val_mask = torch.zeros(9, dtype=torch.bool), torch.zeros(9, dtype=torch.bool)
-train_mask[:4] = True
-val_mask[4:] = True
-loss = f(model(x){taken}, y{taken})
-loss.backward()
-accuracy = g(model(x){evaluated}, y)
-"""
-
-
-@pytest.mark.parametrize(
-    ("taken", "evaluated", "count"),
-    [("", "[val_mask]", 1), ("[train_mask]", "[val_mask]", 0), ("", "", 0)],
-)
-def test_a_mask_of_training_that_nothing_reads_beside_one_of_evaluation_is_found(
-    taken, evaluated, count
-):
-    code = SPLIT.format(taken=taken, evaluated=evaluated)
-    assert len(found_in(code, unused_splits)) == count
-    assert len(found_in(code.replace("train_mask", "data.train_idx"), unused_splits)) == count
 
 
 def test_masks_of_a_split_are_no_parts_of_a_batch():
