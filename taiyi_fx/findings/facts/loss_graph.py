@@ -52,12 +52,13 @@ from taiyi_fx.findings.facts.unsummed import unsummed_softmaxes
 from taiyi_fx.findings.facts.views import torn_inputs, torn_views
 from taiyi_fx.findings.facts.volumes import turned_signs
 from taiyi_fx.findings.facts.ways import (
+    Terms,
     first_place,
-    has_constant_term,
     is_made_anew,
     last_place,
     reached_by,
     takes_rows,
+    terms_of,
 )
 from taiyi_fx.findings.facts.weights import OddWeights, odd_weights, weighted_means
 
@@ -154,8 +155,8 @@ class LossGraph:
     """Functions without a slope on the only way from weights to it."""
     has_gradient: bool = found_by(lambda uses: bool(uses.nodes), False)
     """True if it came with what it was made by, which a number and what is detached do not."""
-    has_constant_term: bool = found_by(has_constant_term, False)
-    """True if something without a gradient is added to it: a number, or a tensor."""
+    terms: Terms = found_by(terms_of, Terms())
+    """The terms that it is the sum of."""
     trained_advantages: tuple[str, ...] = found_by(trained_advantages)
     """The modules before what weighs log probabilities, and gets a gradient by that."""
     takes_rows: bool = found_by(takes_rows, False)

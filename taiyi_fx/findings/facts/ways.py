@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from taiyi_fx.findings.facts.autograd import (
     Uses,
@@ -57,6 +57,19 @@ def takes_rows(uses: Uses) -> bool:
             return given[1:] == shape_of(way[0])[1:] and len(given) == len(shape_of(way[0]))
         way = makers_of(way[0])
     return False
+
+
+class Terms(NamedTuple):
+    """The terms of a loss.
+
+    Attributes:
+        trained: The number of those with a gradient.
+        has_constant: True if one has none: a number, which may be the 0 that a sum begins with, or
+            a tensor; autograd knows no more of it.
+    """
+
+    trained: int = 0
+    has_constant: bool = False
 
 
 def first_place(uses: Uses) -> str | None:
@@ -116,22 +129,21 @@ def is_made_anew(uses: Uses) -> bool:
     return len(leaves) == 1 and leaves[0].numel() == 1 and id(leaves[0]) not in uses.parameters
 
 
-def has_constant_term(uses: Uses) -> bool:
-    """True if a loss is a sum, or a multiple of one, with a term that wants no gradient.
-
-    Autograd knows no more of it: a number that is written down and a tensor look the same.
+def terms_of(uses: Uses) -> Terms:
+    """The terms that a loss is the sum of, or a multiple of such a sum.
 
     Args:
         uses: The functions that made the loss.
     """
     level = {id(node): node for node in uses.nodes[:1]}
-    seen = set[int]()
+    seen, count, has_constant = set[int](), 0, False
     while level:
         _, node = level.popitem()
         seen.add(id(node))
         is_sum = name_of(node) in ("Add", "Sub")
-        if is_sum and None in operands_of(node):
-            return True
+        has_constant |= is_sum and None in operands_of(node)
         if not shape_of(node) and (is_sum or name_of(node) in ("Mul", "Div")):
             level |= {id(x): x for x in makers_of(node) if id(x) not in seen}
-    return False
+        else:
+            count += 1
+    return Terms(count, has_constant)

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from taiyi_fx.findings import LossGraph, loss_graph_of, owners_of
+from taiyi_fx.findings.facts.ways import Terms
 from tests.findings.facts.losses import (
     ADJACENCY,
     ALPHA,
@@ -76,7 +77,7 @@ SOUND = {
 def test_what_is_sound_is_not(made):
     found = looked_at(made, after_backward=True)
     facts = {"logits": None, "is_made_anew": False, "reached": frozenset()}
-    facts |= {"is_of_one_forward": False, "has_gradient": False, "has_constant_term": False}
+    facts |= {"is_of_one_forward": False, "has_gradient": False, "terms": Terms()}
     assert replace(found, **facts) == LossGraph()
 
 

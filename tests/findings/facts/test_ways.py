@@ -9,10 +9,10 @@ from taiyi_fx.findings import owners_of
 from taiyi_fx.findings.facts.autograd import Uses
 from taiyi_fx.findings.facts.ways import (
     first_place,
-    has_constant_term,
     last_place,
     reached_by,
     takes_rows,
+    terms_of,
 )
 
 PARTS = nn.ModuleDict({"body": nn.Linear(6, 8), "head": nn.Linear(8, 3), "other": nn.Linear(6, 8)})
@@ -92,16 +92,17 @@ def test_rows_of_what_the_last_layer_returns_that_are_taken_alone(taken, is_take
 
 
 @pytest.mark.parametrize(
-    ("made", "has_one"),
+    ("made", "terms"),
     [
-        (lambda a, b: a + b.detach(), True),
-        (lambda a, b: 0.5 * (b - (a + 3.0)) / 2, True),
-        (lambda a, b: a + b, False),
-        (lambda a, b: 3 * a, False),
-        (lambda a, b: (X @ PARTS["body"].weight.T + 1).mean(), False),
+        (lambda a, b: a + b.detach(), (1, True)),
+        (lambda a, b: 0.5 * (b - (a + 3.0)) / 2, (2, True)),
+        (lambda a, b: a + b, (2, False)),
+        (lambda a, b: sum([a, b]), (2, True)),
+        (lambda a, b: 3 * a, (1, False)),
+        (lambda a, b: (X @ PARTS["body"].weight.T + 1).mean(), (1, False)),
     ],
-    ids=["detached", "a number within", "both", "a factor", "within the model"],
+    ids=["detached", "a number within", "both", "from 0 on", "a factor", "within the model"],
 )
-def test_a_term_without_a_gradient_is_seen(made, has_one):
+def test_the_terms_of_a_sum_are_counted(made, terms):
     a, b = (PARTS[name](X).square().mean() for name in ("body", "other"))
-    assert has_constant_term(Uses.of(made(a, b))) == has_one
+    assert terms_of(Uses.of(made(a, b))) == terms

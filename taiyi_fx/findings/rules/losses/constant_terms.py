@@ -30,15 +30,17 @@ CONSTANT_TERM = Kind(
 def constant_terms(evidence: Evidence) -> Iterator[Finding]:
     """The logged losses without a gradient that another loss is the sum of with a third one.
 
-    Where autograd shows that something without a gradient is added: of one that is detached to be
-    logged alone it shows none.
+    Where autograd shows that something without a gradient is added, and no other term with one: of
+    what is detached to be logged alone it shows one.
     """
     graphs = {loss.quantity: (loss, graph) for loss, graph in evidence.graphs}
     trained = [loss for loss, graph in graphs.values() if graph.has_gradient]
     others = [loss for loss, graph in graphs.values() if not graph.has_gradient]
-    sums = [loss for loss in trained if graphs[loss.quantity][1].has_constant_term]
+    terms = {loss.quantity: graph.terms for loss, graph in graphs.values()}
+    sums = [loss for loss in trained if terms[loss.quantity].has_constant]
     for whole, part, term in product(sums, trained, others):
-        if whole is not part and (factor := _factor(whole, part, term)):
+        is_all = terms[whole.quantity].trained == terms[part.quantity].trained
+        if whole is not part and is_all and (factor := _factor(whole, part, term)):
             times = "" if abs(factor - 1) < _ROUNDING else f"{factor:.3g} times "
             text = (
                 f"{whole.quantity!r} is {part.quantity!r} and {times}{term.quantity!r} at all "
