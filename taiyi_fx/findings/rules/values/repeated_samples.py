@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.given_inputs import Repeats
+from taiyi_fx.findings.facts.loss_graph import LossGraph
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 
@@ -31,7 +32,10 @@ _DOUBLED = (
 
 
 def repeated_samples(evidence: Evidence) -> Iterator[Finding]:
-    """Batches of which many samples are copies, or all are there twice in a model without noise."""
+    """Batches of which many samples are copies, or all are there twice in a model without dropout.
+
+    The latter is a note, as a model may draw by itself, unless its loss compares rows, as views.
+    """
     looks = [one for one in evidence.inputs.repeats if one.different > 2]
     if len(looks) < _FEW or not evidence.series:
         return
@@ -42,7 +46,9 @@ def repeated_samples(evidence: Evidence) -> Iterator[Finding]:
             f"{last.samples} are different), and the model has no dropout: the second is answered "
             "as the first"
         )
+        severity = "warning" if any(map(_compares_rows, evidence.known_graphs)) else "note"
         others = {"module": "", "value": float(last.different), "advice": _DOUBLED}
+        others |= {"severity": severity}
         yield REPEATED_SAMPLES.at(evidence.series[0], 0, text, "two different views", **others)
         return
     later = looks[_EARLY:]
@@ -58,6 +64,11 @@ def repeated_samples(evidence: Evidence) -> Iterator[Finding]:
         )
         others = {"module": "", "value": float(first.different)}
         yield REPEATED_SAMPLES.at(evidence.series[0], 0, text, "different samples", **others)
+
+
+def _compares_rows(graph: LossGraph) -> bool:
+    """True for a loss that chooses among products of rows, or pulls rows together."""
+    return graph.pulled_alone is not None or (graph.logits is not None and not graph.logits.module)
 
 
 def _come_anew(looks: Sequence[Repeats], copied: Sequence[Repeats]) -> bool:

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from taiyi_fx.findings import GivenInputs, LayerSettings, ModelFacts, Repeats
+from taiyi_fx.findings import GivenInputs, LayerSettings, LossGraph, ModelFacts, Repeats
+from taiyi_fx.findings.facts.logits import Logits
 from taiyi_fx.findings.rules.values.repeated_samples import repeated_samples
-from tests.findings.given import evidence
+from tests.findings.given import evidence, knowing
 
 TWICE = Repeats(64, 32, 64, is_doubled=True)
 COPIED = Repeats(64, 27, 64, is_doubled=False, codes=frozenset(range(27)))
@@ -18,15 +19,20 @@ DROPS = ModelFacts(settings={"drop": LayerSettings(0.1, 0, 0, 0)})
 FIRST = [OTHER] * 5
 
 
-def found_for(*looks, model=None):
+def found_for(*looks, model=None, graph=None):
     known = evidence({("", "loss"): 1.0})
     inputs = GivenInputs(repeats=looks)
-    return [*repeated_samples(replace(known, inputs=inputs, model=model or ModelFacts()))]
+    known = replace(known, inputs=inputs, model=model or ModelFacts())
+    return [*repeated_samples(knowing(known, loss_graphs={"loss": graph or LossGraph()}))]
 
 
 def test_batches_of_which_each_sample_is_there_twice_are_told_without_dropout():
-    (found,) = found_for(TWICE, TWICE, TWICE)
+    logits = Logits("", 64, 64, is_output=False, is_mean=True, is_whole=True)
+    (found,) = found_for(TWICE, TWICE, TWICE, graph=LossGraph(logits=logits))
     assert (found.kind, found.severity, found.module) == ("repeated_samples", "warning", "")
+    for graph in (LossGraph(), LossGraph(logits=logits._replace(module="head"))):
+        (other,) = found_for(TWICE, TWICE, TWICE, graph=graph)
+        assert other.severity == "note"
     assert "each sample of the batch is there twice, to the last bit (32 of 64" in found.text
     assert "random state of its own" in found.advice
     assert found_for(TWICE, TWICE, TWICE, model=DROPS) == []
