@@ -71,9 +71,11 @@ class InputLooks:
             for name, value in known.items():
                 if _is_plain(value) and value.is_floating_point() and value.numel() >= _FEWEST:
                     self._note_one(name, value, is_training)
-            tensors = [one for one in tree_leaves(known) if isinstance(one, Tensor) and one.ndim]
-            if is_training and tensors and all(_is_plain(one) for one in tensors):
-                _add(self._repeats, repeats(tensors))
+            tensors = [one for one in tree_leaves(known) if isinstance(one, Tensor)]
+            is_plain = all(map(_is_plain, tensors))  # others are told what they are asked
+            rows = [one for one in tensors if one.ndim] if is_training and is_plain else []
+            if rows:
+                _add(self._repeats, repeats(rows))
 
     def _note_one(self, name: str, value: Tensor, is_training: bool) -> None:
         _add(self._noted[is_training].setdefault(name, []), distribution(value))

@@ -25,6 +25,7 @@ from taiyi_fx.findings import (
     squashed_by,
     targets_of,
 )
+from taiyi_fx.passes.probes.modes import unseen
 from taiyi_fx.warning import WarnOnce
 from taiyi_fx.watch.returned_loss import NAME, loss_in
 
@@ -97,6 +98,9 @@ class LossLooks:
 
         It stands for the first loss of which numbers alone are logged, as trainers do.
         """
+        unseen(self._look_at_returned, value)
+
+    def _look_at_returned(self, value: Any) -> None:
         loss = loss_in(value)
         if loss is not None:
             self._returned.count += 1
