@@ -98,11 +98,12 @@ def repeats(values: Sequence[Tensor]) -> Look[Repeats] | None:
     codes = torch.zeros(samples, dtype=torch.int64, device=values[0].device)
     is_continuous = codes.bool()
     for i, value in enumerate(values):
-        rows = value.reshape(samples, -1)
+        rows = _real(value).reshape(samples, -1)
         rows = rows[:, :: max(1, rows.numel() // _MOST)]
         codes = codes + _codes(rows, i)
         if value.is_floating_point():
-            is_continuous |= 2 * (rows != rows.round()).sum(1) >= rows.shape[1]
+            numbers = rows.float()
+            is_continuous |= 2 * (numbers != numbers.round()).sum(1) >= rows.shape[1]
     half = samples // 2
     is_doubled = (codes[:half] == codes[half : 2 * half]).all()
     is_doubled |= (codes[: 2 * half : 2] == codes[1 : 2 * half : 2]).all()
@@ -113,6 +114,12 @@ def repeats(values: Sequence[Tensor]) -> Look[Repeats] | None:
 def _repeats(continuous: int, is_doubled: int, *codes: int) -> Repeats:
     different = frozenset(codes)
     return Repeats(len(codes), len(different), continuous, bool(is_doubled), different)
+
+
+def _real(value: Tensor) -> Tensor:
+    """The numbers as memory has them: a complex one is two, and none is to be turned round."""
+    value = value.resolve_conj().resolve_neg()
+    return torch.view_as_real(value) if value.is_complex() else value
 
 
 def _codes(rows: Tensor, salt: int) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
@@ -15,17 +14,29 @@ def loss_in(returned: Any) -> Tensor | None:
     """The loss in what a model returned; None where there is none that can be told from others.
 
     What is returned alone, or as the one number among other tensors, or under the name ``loss``.
+    None of the user's code is run: neither properties nor mappings of their own are asked.
 
     Args:
-        returned: A tensor, a tuple or list of them, a mapping, or an object with attributes.
+        returned: A tensor, a tuple or list of them, a dictionary, or an object with attributes.
     """
-    if isinstance(returned, Mapping):
-        of = [returned.get(NAME)]
-    elif isinstance(returned, (tuple, list)) and not hasattr(returned, NAME):
-        of = [one for one in returned if _is_loss(one)]
+    if isinstance(returned, dict):
+        of = [dict.get(returned, NAME)]
+    elif isinstance(returned, tuple):
+        of = [*filter(_is_loss, tuple.__iter__(returned))]
+    elif isinstance(returned, list):
+        of = [*filter(_is_loss, list.__iter__(returned))]
     else:
-        of = [returned if isinstance(returned, Tensor) else getattr(returned, NAME, None)]
+        of = [returned if isinstance(returned, Tensor) else _attribute(returned)]
     return of[0] if len(of) == 1 and _is_loss(of[0]) else None
+
+
+def _attribute(returned: Any) -> Any:
+    """The attribute as the object holds it; None of a property, and of an object without any."""
+    try:
+        held = object.__getattribute__(returned, "__dict__")
+    except AttributeError:
+        return None
+    return dict.get(held, NAME) if isinstance(held, dict) else None
 
 
 def _is_loss(one: Any) -> bool:

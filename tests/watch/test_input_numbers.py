@@ -79,11 +79,20 @@ def test_permuted_samples_are_others():
 
 
 @pytest.mark.parametrize(
-    "dtype", [torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.bool, torch.int8]
+    "dtype",
+    [
+        *(torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn),
+        *(torch.complex64, torch.complex128, torch.bool, torch.int8),
+    ],
 )
 def test_samples_of_any_type_are_told_apart(dtype):
     x = torch.randint(2, (32, 40)).to(dtype)
     assert copies(torch.cat([x, x]))[1] == 32
+
+
+def test_samples_that_are_views_of_conjugates_are_told_apart():
+    x = torch.randn(32, 5, dtype=torch.complex64)
+    assert copies(torch.cat([x, x]).conj())[1] == copies(x.conj().imag)[1] == 32
 
 
 def test_samples_of_codes_and_padding_are_not_continuous():

@@ -1,7 +1,10 @@
 """Losses that models return themselves."""
 
+from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -21,8 +24,32 @@ class Output:
     logits: torch.Tensor
 
 
-class Named(tuple):
-    loss = LOSS
+class Named(NamedTuple):
+    loss: torch.Tensor
+    logits: torch.Tensor
+
+
+class Ordered(OrderedDict):
+    """As transformers' outputs are."""
+
+
+class Lazy:
+    """Something whose code is not to be run to find out."""
+
+    @property
+    def loss(self):
+        raise RuntimeError("asked")
+
+
+class Own(Mapping):
+    def __getitem__(self, name):
+        raise RuntimeError("asked")
+
+    __iter__ = __len__ = get = __getitem__
+
+
+class Slotted:
+    __slots__ = ("loss",)
 
 
 @pytest.mark.parametrize(
@@ -34,9 +61,10 @@ class Named(tuple):
         {"loss": LOSS, "other": LOSS * 2},
         Output(LOSS, LOGITS),
         SimpleNamespace(loss=LOSS),
-        Named((LOGITS, LOGITS)),
+        Named(LOSS, LOGITS),
+        Ordered(loss=LOSS, logits=LOGITS),
     ],
-    ids="alone tuple list mapping dataclass object named".split(),
+    ids="alone tuple list mapping dataclass object named ordered".split(),
 )
 def test_a_loss_is_found_in_what_is_returned(returned):
     assert loss_in(returned) is LOSS
@@ -53,8 +81,11 @@ def test_a_loss_is_found_in_what_is_returned(returned):
         Output(LOGITS, LOGITS),
         Output(LOSS.detach(), LOGITS),
         "loss",
+        Lazy(),
+        Own(),
+        Slotted(),
     ],
-    ids="none tensor detached two unnamed many without_graph text".split(),
+    ids="none tensor detached two unnamed many without_graph text lazy own slotted".split(),
 )
 def test_in_other_things_there_is_none(returned):
     assert loss_in(returned) is None
@@ -103,3 +134,17 @@ def test_what_is_logged_with_its_graph_counts():
     watched.monitor.track(0)
     known = watched.monitor._responder.diagnosis.losses.read(["loss"])
     assert known["loss"].squashed is None
+
+
+@pytest.mark.parametrize("kind", [Lazy, Own])
+def test_a_model_may_return_what_must_not_be_asked(kind):
+    class Model(nn.Linear):
+        def forward(self, x):
+            self.returned = super().forward(x)
+            return kind()
+
+    model = Model(4, 2)
+    watched = taiyi_fx.instrument(model)
+    watched(torch.randn(16, 4))
+    model.returned.sum().backward()
+    watched.monitor.track(0)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from taiyi_fx.findings.facts.source.syntax import (
+    BY_NAME,
     LOOPS,
     Scope,
     given_in,
@@ -21,8 +22,6 @@ from taiyi_fx.findings.facts.source.syntax import (
 _SPLIT = r"_?(mask|idx|idxs|index|indices|ids|nodes)"
 _OF_TRAINING = re.compile("(train|training)" + _SPLIT)
 _OF_EVALUATION = re.compile("(val|valid|validation|test)" + _SPLIT)
-_BY_NAME = frozenset({"locals", "vars", "eval", "exec"})
-"""Functions by which any variable may be read."""
 
 
 def unused_splits(tree: ast.Module) -> Iterator[ast.expr]:
@@ -36,7 +35,7 @@ def unused_splits(tree: ast.Module) -> Iterator[ast.expr]:
     }
     named = [x for x in ast.walk(tree) if isinstance(x, (ast.Name, ast.Attribute))]
     read = {_last_of(x) for x in named if isinstance(x.ctx, ast.Load) and id(x) not in filled}
-    if any(map(_OF_EVALUATION.fullmatch, read)) and names_in(tree).isdisjoint(_BY_NAME):
+    if any(map(_OF_EVALUATION.fullmatch, read)) and names_in(tree).isdisjoint(BY_NAME):
         sets = [x for x in named if isinstance(x.ctx, ast.Store)]
         unread = [
             x for x in sets if _OF_TRAINING.fullmatch(_last_of(x)) and _last_of(x) not in read

@@ -10,6 +10,8 @@ LOOPS = (ast.For, ast.AsyncFor, ast.While)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 OWN = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 """Code within other code that runs by itself."""
+BY_NAME = frozenset({"locals", "vars", "eval", "exec"})
+"""Functions by which any variable may be read."""
 _SETTINGS = frozenset("args cfg config conf opt opts options hparams hp params flags self".split())
 """Names of what holds settings."""
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While

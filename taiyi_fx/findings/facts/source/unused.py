@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from taiyi_fx.findings.facts.source.syntax import (
+    BY_NAME,
     FUNCTIONS,
     Scope,
     factors_of,
@@ -30,8 +31,6 @@ _BESIDE = re.compile(
 """Names of what a sample of a memory may hold, and a target of values need not be made of."""
 _OFFSETS = re.compile(r"(\w+_)?offset")
 _SPLITS = re.compile("(train|training|val|valid|validation|test|dev)_")
-_BY_NAME = frozenset({"locals", "vars", "eval", "exec"})
-"""Functions by which any variable may be read."""
 
 
 def unused_parts(tree: ast.Module) -> Iterator[ast.expr]:
@@ -41,8 +40,8 @@ def unused_parts(tree: ast.Module) -> Iterator[ast.expr]:
     any name, it is the one part beside a reward that a target with a discount is made of.
     """
     for scope in scopes_of(tree):
-        read = _read_in(scope) if has_backward(scope) else {*_BY_NAME}
-        if read.isdisjoint(_BY_NAME):
+        read = _read_in(scope) if has_backward(scope) else {*BY_NAME}
+        if read.isdisjoint(BY_NAME):
             found: dict[str, ast.Name] = {}
             for names in _unpacked_in(scope):
                 unread = [x for x in names if x.id not in read]
@@ -62,7 +61,7 @@ def unused_offsets(tree: ast.Module) -> Iterator[ast.expr]:
         counts = [x.target for x in inner(scope) if isinstance(x, ast.AugAssign)]
         names = [x for x in counts if isinstance(x, ast.Name) and _OFFSETS.fullmatch(x.id.lower())]
         read = _read_in(scope) if names else set()
-        if read.isdisjoint(_BY_NAME):
+        if read.isdisjoint(BY_NAME):
             yield from {x.id: x for x in names if x.id not in read}.values()
 
 

@@ -22,7 +22,7 @@ def _averages(evidence: Evidence) -> bool:
 
 
 def _acts_otherwise_in_evaluation(evidence: Evidence) -> bool:
-    return _averages(evidence) or any(one.drops > 0 for one in evidence.model.settings.values())
+    return _averages(evidence) or evidence.model.has_dropout
 
 
 def _has_the_batch_first(evidence: Evidence) -> bool:
