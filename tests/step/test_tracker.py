@@ -237,12 +237,12 @@ def test_an_undue_step_calls_few_functions(is_logged, most, monkeypatch):
     assert series.get(("", "loss"), {}).keys() == set(range(15) if is_logged else ())
 
 
-def test_a_due_step_calls_two_functions_for_a_layer_and_few_others(monkeypatch):
+def test_a_due_step_calls_no_function_for_a_layer_and_few_others(monkeypatch):
     steps = range(8, 9)
     (few,), _ = calls_at(steps, monkeypatch, layers=10)
     (many,), monitor = calls_at(steps, monkeypatch, layers=30)
-    assert many.total() - few.total() <= 2 * 20, (many - few).most_common()
-    assert few.total() - 2 * 10 <= 130, f"{few.most_common()}"
+    assert many.total() - few.total() < 10, (many - few).most_common()
+    assert few.total() <= 145, f"{few.most_common()}"
     assert len(monitor.records) == 9 * 4 * 30
 
 

@@ -39,6 +39,7 @@ class GradientHook:
 
     Attributes:
         version: The version that small gradients arrive with, once one has.
+        room: Holds small gradients; None if they are read at once.
         comes_large: True if a large gradient has come.
     """
 
@@ -48,7 +49,7 @@ class GradientHook:
         self.comes_large = False
         self._turns: list[Turn] = []
         self._fold = functools.partial(fold_gradient, groups)
-        self._room = room
+        self.room = room
         self._take = self._fold
         if room is not None:
             self._take = functools.partial(_fold_or, self._let_wait, groups)
@@ -57,6 +58,10 @@ class GradientHook:
     def _hooks(self) -> Tensor:
         """The hooks, in the form that a node takes."""
         return with_hook(self._take)
+
+    def turn_at(self, number: int) -> Turn | None:
+        """The list for the gradients of a forward, by the number of its turn, if there is one."""
+        return self._turns[number] if number < len(self._turns) else None
 
     def at(self, node: Node, output: int, *, is_inside: bool) -> None:
         """Reads the gradient of an output of a node.
@@ -72,7 +77,7 @@ class GradientHook:
             # The last part of `Tensor.register_hook`, in a sixth of its time: the node gets the
             # hooks of a tensor, here of one that is kept for this.
             node._register_hook_dict(self._hooks)  # pyright: ignore[reportAttributeAccessIssue]
-            room = self._room
+            room = self.room
             if room is not None and self._turns and len(self._turns) <= room.turn < _TURNS:
                 self._turns += [Turn(self), Turn(self)]
         else:
@@ -85,11 +90,12 @@ class GradientHook:
             general: Reads the gradient in the cases that this does not handle.
             may_be_view: True if this may handle views.
         """
-        room, turns = self._room, self._turns
+        room, turns = self.room, self._turns
         if room is None:
             return general
         hung, folding = room.hung, with_hook(self._take)
-        turns += [Turn(self), Turn(self)]
+        if not turns:
+            turns += [Turn(self), Turn(self)]
 
         def tapped(value: Any, given: Any = None) -> Any:
             if (
@@ -117,7 +123,7 @@ class GradientHook:
         return tapped
 
     def _let_wait(self, groups: tuple[SlotGroup, ...], g: Tensor) -> None:
-        room = self._room
+        room = self.room
         assert room is not None
         if is_batch(g, groups):
             return

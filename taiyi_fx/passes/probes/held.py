@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any, Protocol
 
@@ -52,6 +52,7 @@ _TOO_LATE = "one more backward came through its forward after the gradient had b
 _CHANGED = "the tensor was changed in place before it was read"
 
 _version_of = operator.attrgetter("_version")
+_gradients_of, _is_read_of = operator.attrgetter("gradients"), operator.attrgetter("is_read")
 
 
 class Held:
@@ -103,7 +104,7 @@ class Held:
             return False
         if not x.is_cpu or x.is_neg() or x.layout is not torch.strided or x.is_nested:
             return False
-        if stays and x._is_view() and x.untyped_storage().nbytes() > _LARGEST:
+        if stays and x._is_view() and not may_be_held(x):
             return False
         # Its autograd graph, which may hold much more than a megabyte, is not held with it.
         held = x.detach() if x.requires_grad else x
@@ -116,6 +117,26 @@ class Held:
         if len(self.tensors) >= MOST:
             self.measure()
         return True
+
+    def take_all(self, tensors: list[Tensor], groups: Sequence[tuple[SlotGroup, ...]]) -> None:
+        """Holds tensors that are known to be of that kind, without autograd graphs."""
+        self.versions += map(_version_of, tensors)
+        self.groups += groups
+        self.tensors += tensors
+
+    def await_gradients(
+        self, lists: Mapping[Turn, list[Tensor]], latest: Node, hung: Sequence[None]
+    ) -> None:
+        """Expects gradients in lists.
+
+        Args:
+            lists: The lists that builtins hold them in.
+            latest: The node of the last tensor.
+            hung: One entry for each.
+        """
+        self.lists.update(lists)
+        self.hung += hung
+        self.latest = latest
 
     def takes_gradient(self, g: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
         """The same for a gradient; all are measured at the end of the running backward pass."""
@@ -213,35 +234,44 @@ class Held:
         self.tensors.clear()
         self.versions.clear()
         self.groups.clear()
-        sums, came, is_over = self.retained.sums, 0, are_last
-        for turn, gradients in itertools.chain(self.lists.items(), self.earlier.items()):
-            if not gradients:
-                continue
-            hook, came = turn.hook, came + 1
-            if not are_last or turn in sums or len(gradients) > 1:
-                is_over = False
-                self._add_up(turn)
-                gradients.clear()
-                if not are_last or turn not in sums:
-                    continue
-                gradients.append(g := self.retained.pop(turn))
-                version = g._version
-            elif turn.is_read:
-                fail_all(hook.groups, RuntimeError(_TOO_LATE))
-                gradients.clear()
-                continue
-            else:
-                turn.is_read, version = True, hook.version
-            tensors += gradients
-            versions += (version,)
-            groups += (hook.groups,)
-            gradients.clear()
-        if is_over and came == len(self.hung):  # all gradients of all forwards have come
+        came = [turn for turn in itertools.chain(self.lists, self.earlier) if turn.gradients]
+        is_over = are_last and not self.retained.sums and _are_first(came)
+        if is_over:
+            for turn in came:
+                tensors += turn.gradients
+                versions.append(turn.hook.version)
+                groups.append(turn.hook.groups)
+                turn.gradients.clear()
+                turn.is_read = True
+        else:
+            for turn in came:
+                if (gradient := self._gradient_of(turn, are_last)) is not None:
+                    tensors.append(gradient[0])
+                    versions.append(gradient[1])
+                    groups.append(turn.hook.groups)
+                turn.gradients.clear()
+        if is_over and len(came) == len(self.hung):  # all gradients of all forwards have come
             self.turn = self._first_turn
         else:
             self._first_turn = self.turn
         self.hung.clear()
         return tensors, versions, groups
+
+    def _gradient_of(self, turn: Turn, are_last: bool) -> tuple[Tensor, int] | None:
+        """The gradient that came to a list, and its version; None if it waits for more."""
+        sums = self.retained.sums
+        if not are_last or turn in sums or len(turn.gradients) > 1:
+            self._add_up(turn)
+            if not are_last or turn not in sums:
+                return None
+            g = self.retained.pop(turn)
+            return g, g._version
+        if turn.is_read:
+            fail_all(turn.hook.groups, RuntimeError(_TOO_LATE))
+            return None
+        turn.is_read = True
+        (g,) = turn.gradients
+        return g, turn.hook.version
 
     def _add_up(self, turn: Turn) -> None:
         """Adds the gradients of a list to those that came before them."""
@@ -348,9 +378,20 @@ class Turn:
         self.is_read = False
 
 
+def _are_first(came: Sequence[Turn]) -> bool:
+    """True if each list has one gradient, and none had one before."""
+    counts = map(len, map(_gradients_of, came))
+    return not any(map(_is_read_of, came)) and max(counts, default=1) == 1
+
+
 def are_held(groups: Iterable[SlotGroup]) -> bool:
     """True if all these reductions can measure many tensors at once, so that small ones wait."""
     return all(fast_path(reduction, "measure_many") for reduction, _ in groups)
+
+
+def may_be_held(view: Tensor) -> bool:
+    """True if a view keeps no more of a storage in memory than a small tensor has."""
+    return view.untyped_storage().nbytes() <= _LARGEST
 
 
 def _are_batches_here() -> bool:

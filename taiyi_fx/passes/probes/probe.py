@@ -20,6 +20,7 @@ from taiyi_fx.passes.probes.accumulate import (
     marks_of,
     note_reason,
 )
+from taiyi_fx.passes.probes.at_end import Waiting
 from taiyi_fx.passes.probes.board import Board
 from taiyi_fx.passes.probes.compiled import Aliasing, Steps, What
 from taiyi_fx.passes.probes.dtensor import is_spread, whole
@@ -262,6 +263,19 @@ class Probe:
         if any(tensor is other for other in tensors_in(given)):
             return "handed through"
         return "held by another"  # it may be, as far as is known
+
+    def waiting(self) -> Waiting | None:
+        """This probe as one that may wait for the end of its graph; None if it may not."""
+        others = self.use_slots, self.pair_slots, self.call_slots, self.span_slots, self.ends
+        is_taken = (self.is_inside and self.is_fresh) or not self._gradient_hooks
+        rooms = [(pick, room) for pick, _, room in self._values]
+        rooms += [(pick, hook.room) for pick, hook in self._gradient_hooks]
+        are_usual = all(pick is None and room is not None for pick, room in rooms)
+        if any(others) or not (self.stays and is_taken and are_usual):
+            return None
+        groups = tuple(group for _, groups, _ in self._values for group in groups)
+        hook = next((hook for _, hook in self._gradient_hooks), None)
+        return Waiting(self.fast_path(), groups, hook)
 
     def fast_path(self) -> Callable[..., Any]:
         """A function that does the same, faster for the usual values."""

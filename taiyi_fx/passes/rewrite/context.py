@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from taiyi_fx.passes.ir import Due, Mode
+from taiyi_fx.passes.probes.at_end import Sizes
 from taiyi_fx.passes.probes.table import SlotTable
 
 
@@ -23,6 +24,8 @@ class Context:
         due: The due readings: pairs of a module's name and one of its readings.
         are_modes_on: True if the graph runs while modes of torch are active.
         is_compiled: True if the graph becomes part of code that torch.compile compiles.
+        sizes: Knows whether the graph's tensors are small; None if no reading may wait.
+        at_end: True if readings that may wait do so until the graph ends.
     """
 
     part: nn.Module
@@ -32,3 +35,5 @@ class Context:
     due: Due = frozenset()
     are_modes_on: bool = False
     is_compiled: bool = False
+    sizes: Sizes | None = None
+    at_end: bool = False

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import fx, nn
 
 from taiyi_fx.passes.ir import GRADIENT_PORTS
+from taiyi_fx.passes.probes.at_end import LEAST, ReadAtEnd, Waiting
 from taiyi_fx.passes.probes.compiled import (
     READ_BY,
     here_on,
@@ -33,10 +35,7 @@ def lower_probes(graph: fx.Graph, context: Context) -> fx.Graph:
     In a graph that is to be compiled it becomes a call with constants, which need no guards.
     """
     if not context.is_compiled:
-        for node in graph.nodes:
-            if is_probe(node):
-                fast = node.target.fast_path()
-                node.target = with_modes_off(fast) if context.are_modes_on else fast
+        _lower_in_eager(graph, context)
         return graph
     take_operations()
     probes = [node for node in graph.nodes if is_probe(node)]
@@ -45,6 +44,54 @@ def lower_probes(graph: fx.Graph, context: Context) -> fx.Graph:
     for node in probes:
         graph.erase_node(node)  # one without slots is the end of a call, which is not needed there
     return graph
+
+
+def _lower_in_eager(graph: fx.Graph, context: Context) -> None:
+    probes = [node for node in graph.nodes if is_probe(node)]
+    waiting = _those_that_may_wait(probes, context)
+    for node in probes:
+        if node not in waiting:
+            fast = node.target.fast_path()
+            node.target = with_modes_off(fast) if context.are_modes_on else fast
+    if not waiting:
+        return
+    sizes = context.sizes
+    assert sizes is not None
+    (output,) = graph.find_nodes(op="output")
+    values: list[Any] = []
+    if context.at_end:
+        for node in waiting:
+            values.append(value := node.args[0])
+            node.replace_all_uses_with(value)
+            graph.erase_node(node)
+        end = _named("read", ReadAtEnd([*waiting.values()], context.table.board.held, sizes))
+    else:
+        for node, probe in waiting.items():
+            node.target = sizes.noting(probe.read)
+        end = _named("note_sizes", sizes.end)
+    with graph.inserting_before(output):
+        graph.call_function(end, tuple(values))
+
+
+def _those_that_may_wait(probes: Sequence[Any], context: Context) -> dict[Any, Waiting]:
+    """The probes whose readings may wait for the end of the graph, if that saves any time."""
+    if context.sizes is None or context.are_modes_on:
+        return {}
+    found = {
+        node: probe
+        for node in probes
+        if len(node.args) == 1 and isinstance(node.args[0], fx.Node)
+        if (probe := node.target.waiting()) is not None
+    }
+    return found if len(found) >= LEAST else {}
+
+
+def _named(name: str, function: Callable[..., None]) -> Callable[..., None]:
+    def named(*values: Any) -> None:
+        function(*values)
+
+    named.__name__, named.__module__ = name, "taiyi_fx"
+    return named
 
 
 # The compiler takes some 15 ms to trace the calls of a probe, and little more for those of several

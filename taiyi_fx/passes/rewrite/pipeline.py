@@ -40,16 +40,16 @@ def probe_graph(marked: fx.Graph, context: Context) -> fx.Graph:
 
 
 def build_due(
-    probed: fx.Graph, context: Context, forwards: Mapping[str, Callable[..., Any]]
+    specialized: fx.Graph, context: Context, forwards: Mapping[str, Callable[..., Any]]
 ) -> Callable[..., Any]:
-    """A function of root and inputs that runs a probed graph and makes only the due readings.
+    """A function of root and inputs that runs a graph with probes for the due readings.
 
     Args:
-        probed: A graph with probes.
+        specialized: The graph; left as it is.
         context: The passes' context, with the due readings.
         forwards: The forward of each module that the graph calls, by name.
     """
-    return emit(run_passes(SPECIALIZE, probed, context), forwards)
+    return emit(run_passes((lower_probes,), copy.deepcopy(specialized), context), forwards)
 
 
 def run_passes(passes: Sequence[Pass], graph: fx.Graph, context: Context) -> fx.Graph:

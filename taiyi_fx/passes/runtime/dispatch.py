@@ -98,7 +98,7 @@ class Dispatcher(ForwardOverride):
             return self.original_forward()(*args, **kwargs)
         if torch.compiler.is_compiling():
             return graph.compiled(mode, self.run.due_key)(self.module, *args, **kwargs)
-        function = graph.function(mode)
+        function = graph.function(mode, args, kwargs)
         try:
             return function(self.module, *args, **kwargs)
         except BaseException as error:  # noqa: BLE001 - raised again

@@ -19,7 +19,7 @@ from taiyi_fx.passes.rewrite.changes import called_modules
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.emit import Wrap, emit, with_parameters_of
 from taiyi_fx.passes.rewrite.pipeline import SPECIALIZE, run_passes
-from taiyi_fx.passes.runtime.probed_graph import _GRAPHS, Forward, ProbedGraph, Starts, forward_of
+from taiyi_fx.passes.runtime.probed_graph import _GRAPHS, _NOTHING, Forward, ProbedGraph, forward_of
 from taiyi_fx.passes.runtime.run import Calls, Run
 
 
@@ -82,20 +82,20 @@ class GuardedGraph(ProbedGraph):
             return self.guards.values_hold() and _ran_the_same(self.key)
         return self.guards.hold()
 
-    def function(self, mode: Mode | None) -> Forward:
+    def function(
+        self, mode: Mode | None, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = _NOTHING
+    ) -> Forward:
         """The graph as a function that makes the due readings; an observer follows it."""
         observer = self.run.observer
         if observer is None or mode is None:
-            return super().function(mode)
+            return super().function(mode, args, kwargs)
         starts = self.count_calls()
         probed, context = self.probed_graph(mode, starts), self.context(mode)
         made = observer.unless_failed(self._followed_now, observer, probed, context)
         return made or self.made(mode, starts)
 
-    def made(self, mode: Mode | None, starts: Starts, *, is_compiled: bool = False) -> Forward:
-        """The function for the readings that are due now, with the parameters of the forward."""
-        made = super().made(mode, starts, is_compiled=is_compiled)
-        return with_parameters_of(made, self._forward)
+    def _built(self, graph: fx.Graph, context: Context) -> Forward:
+        return with_parameters_of(super()._built(graph, context), self._forward)
 
     def _followed_now(self, observer: Observer, probed: fx.Graph, context: Context) -> Forward:
         return self.followed(observer, run_passes(SPECIALIZE, probed, context))

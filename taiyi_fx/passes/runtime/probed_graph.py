@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import weakref
 from collections.abc import Callable, Mapping
@@ -13,12 +14,14 @@ from torch._C import _len_torch_function_stack
 from taiyi_fx.passes.capture.marks import enter, leave, pack, unpack
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.override import entry_of, forward_of_class
+from taiyi_fx.passes.probes.at_end import Sizes
 from taiyi_fx.passes.probes.compiling import body_under_way, constant_when_compiled
 from taiyi_fx.passes.probes.modes import are_modes_on, unseen
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.emit import OWN
-from taiyi_fx.passes.rewrite.pipeline import build_due, probe_graph
+from taiyi_fx.passes.rewrite.pipeline import build_due, probe_graph, run_passes
+from taiyi_fx.passes.rewrite.specialize import specialize
 from taiyi_fx.passes.runtime.run import Calls, Run
 
 Starts = tuple[tuple[int, int], ...]
@@ -26,8 +29,32 @@ Starts = tuple[tuple[int, int], ...]
 
 Forward = Callable[..., Any]
 
+_NOTHING: Mapping[str, Any] = {}
+
 _GRAPHS: weakref.WeakValueDictionary[str, ProbedGraph] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
+
+
+class Forms:
+    """A graph's functions for the same readings: at once, or those of small tensors at its end.
+
+    Args:
+        make: Makes one of them: the latter, if its second argument is True.
+    """
+
+    def __init__(self, make: Callable[[Sizes, bool], Forward]) -> None:
+        self._make = make
+        self._sizes = Sizes()
+        self._at_once = make(self._sizes, False)
+        self._at_end: Forward | None = None
+
+    def of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Forward:
+        """The function to call with some inputs."""
+        if not (self._sizes.are_noted and self._sizes.begin(args, kwargs)):
+            return self._at_once
+        if self._at_end is None:
+            self._at_end = self._make(self._sizes, True)
+        return self._at_end
 
 
 class ProbedGraph:
@@ -67,19 +94,25 @@ class ProbedGraph:
         """Replaces the graph; functions are made again from the new one."""
         self.graph = graph
         self.probed: dict[tuple[Mode | None, Starts], fx.Graph] = {}
-        self._made: dict[tuple[Mode | None, str, Starts, bool], Forward] = {}
+        self._made: dict[tuple[Mode | None, str, Starts, bool], Forms] = {}
         self.version += "i"  # not a number, which compiled code would make a variable
 
-    def function(self, mode: Mode | None) -> Forward:
+    def function(
+        self, mode: Mode | None, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = _NOTHING
+    ) -> Forward:
         """The graph as a function that makes the due readings.
 
-        Without a mode it makes none: only the edits are in it.
+        Args:
+            mode: The mode of the readings. Without one it makes none: only the edits are in it.
+            args: The inputs that it is called with.
+            kwargs: Those by name.
         """
         starts = self.count_calls() if mode and self._calls else ()
         place = mode, self.run.due_key if mode else "", starts, _len_torch_function_stack() > 0
-        if place not in self._made:
-            self._made[place] = self.made(mode, starts)
-        return self._made[place]
+        forms = self._made.get(place)
+        if forms is None:
+            forms = self._made[place] = self._forms(mode, starts)
+        return forms.of(args, kwargs)
 
     def compiled(self, mode: Mode | None, due_key: str) -> Forward:
         """The same for code that is being compiled.
@@ -101,7 +134,22 @@ class ProbedGraph:
     def made(self, mode: Mode | None, starts: Starts, *, is_compiled: bool = False) -> Forward:
         """The function for the readings that are due now."""
         context = self.context(mode, is_compiled=is_compiled)
-        return build_due(self.probed_graph(mode, starts), context, self.forwards)
+        return self._built(self._specialized(mode, starts, context), context)
+
+    def _forms(self, mode: Mode | None, starts: Starts) -> Forms:
+        context = self.context(mode)
+        graph = self._specialized(mode, starts, context)
+
+        def make(sizes: Sizes, at_end: bool) -> Forward:
+            return self._built(graph, dataclasses.replace(context, sizes=sizes, at_end=at_end))
+
+        return Forms(make)
+
+    def _specialized(self, mode: Mode | None, starts: Starts, context: Context) -> fx.Graph:
+        return run_passes((specialize,), self.probed_graph(mode, starts), context)
+
+    def _built(self, graph: fx.Graph, context: Context) -> Forward:
+        return build_due(graph, context, self.forwards)
 
     def context(self, mode: Mode | None, *, is_compiled: bool = False) -> Context:
         """The context of passes that make the graph for the readings that are due now."""
