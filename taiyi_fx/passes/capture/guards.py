@@ -137,6 +137,7 @@ class BoundGuards:
             else:
                 rows = self.settings if _is_setting(guard) else self.answered
                 rows.append((guard.owner, guard.name, value))
+        self.columns = [[*column] for column in zip(*self.held, strict=True)]
         # Each dictionary of parts, parameters or buffers that is read, and where it is kept.
         used = {(g.owner, g.space) for g in guards if isinstance(g.owner, str) and g.space}
         self.owners = [vars(modules[name]) for name, _ in used]
@@ -168,15 +169,22 @@ class BoundGuards:
         for function, value in self.asked:
             if function() is not value:
                 return False
-        # Nearly all are the very same object, and this is checked at each forward that is read.
-        for owner, name, value in self.held:
-            found = owner.get(name, MISSING)
-            if found is not value and not _agrees(found, value):
-                return False
         if is_compiling():
+            for owner, name, value in self.held:
+                found = owner.get(name, MISSING)
+                if found is not value and not _agrees(found, value):
+                    return False
             # For each module that is compared itself, the compiler adds a guard written in Python.
             found = (_numbers(module._modules.values()) for module, _, _ in self.children)
             return _answer(self.settings) and self.parts == ";".join(found)
+        if self.columns:
+            owners, names, values = self.columns
+            held = [*map(dict.get, owners, names, repeat(MISSING))]
+            # Nearly all are the very same object, and this is checked at each forward that is read.
+            if not all(map(operator.is_, held, values)):
+                pairs = zip(held, values, strict=True)
+                if not all(found is value or _agrees(found, value) for found, value in pairs):
+                    return False
         for module, expected, _ in self.children:
             held = module._modules
             # By identity: a part may be equal to the one that it took the place of.

@@ -31,7 +31,7 @@ Read = Callable[..., Any]
 
 _dtype_of, _is_on_cpu = operator.attrgetter("dtype"), operator.attrgetter("is_cpu")
 _node_of, _output_of = operator.attrgetter("grad_fn"), operator.attrgetter("output_nr")
-_version_of = operator.attrgetter("version")
+_version_of, _first_version_of = operator.attrgetter("_version"), operator.attrgetter("version")
 _TENSOR, _SINGLE = frozenset((Tensor,)), frozenset((torch.float32,))
 _PLAIN = frozenset((bool, int, float, str, type(None)))
 
@@ -151,9 +151,11 @@ class ReadAtEnd:
         if not all(map(may_be_held, filter(Tensor._is_view, read))):
             return False
         held = [*map(Tensor.detach, read)]  # without their autograd graph
-        if any(map(Tensor.is_inference, held)):
+        try:
+            versions = [*map(_version_of, held)]
+        except RuntimeError:  # tensors of `torch.inference_mode` have none
             return False
-        room.take_all(held, self._groups)
+        room.take_all(held, versions, self._groups)
         if turn is not None:
             for node, owner in zip(nodes, turn.owners, strict=True):
                 node._register_hook_dict(owner)
@@ -163,7 +165,7 @@ class ReadAtEnd:
     def _turn(self) -> _Turn | None:
         """The lists for the gradients of this forward, if all of them can come to lists."""
         number = self._room.turn
-        if UNKNOWN in map(_version_of, self._hooks):
+        if UNKNOWN in map(_first_version_of, self._hooks):
             return None
         known = self._turns.get(number)
         if known is None:

@@ -118,9 +118,14 @@ class Held:
             self.measure()
         return True
 
-    def take_all(self, tensors: list[Tensor], groups: Sequence[tuple[SlotGroup, ...]]) -> None:
+    def take_all(
+        self,
+        tensors: Sequence[Tensor],
+        versions: Sequence[int],
+        groups: Sequence[tuple[SlotGroup, ...]],
+    ) -> None:
         """Holds tensors that are known to be of that kind, without autograd graphs."""
-        self.versions += map(_version_of, tensors)
+        self.versions += versions
         self.groups += groups
         self.tensors += tensors
 
