@@ -24,12 +24,14 @@ class Case:
         build: Makes the model.
         batch: Makes inputs and the classes to be told.
         rounds: How many steps of each tool are measured.
+        turn: How many of them it takes before another tool does.
     """
 
     title: str
     build: Callable[[], nn.Module]
     batch: Callable[[], Batch]
     rounds: int
+    turn: int = 1
 
 
 def probed(model: nn.Module) -> dict[str, nn.Module]:
@@ -168,7 +170,7 @@ def _images() -> Batch:
 
 
 CASES = {
-    "mlp": Case("MLP-20 thin", thin_mlp, _rows, rounds=600),
+    "mlp": Case("MLP-20 thin", thin_mlp, _rows, rounds=600, turn=10),
     "gpt": Case("GPT-6x256", GPT, _sentences, rounds=80),
     "resnet": Case("ResNet-18 (in place)", resnet18, _images, rounds=60),
 }

@@ -1,8 +1,9 @@
 """The time of each tool's steps, taken in turn.
 
-What slows a shared machine down lasts longer than a step, so every tool takes one step (or one
-block of steps) in each round, in an order that changes from round to round, and a tool's time is
-compared with plain's in the same round. The time is the process's on the CPU, over all of its
+What slows a shared machine down lasts longer than a step, so every tool takes a step (or a block of
+steps) in each round, in an order that changes from round to round, and a tool's time is compared
+with plain's in the same round. Where a step takes a millisecond, a tool takes several in turn, as a
+training does: after each the code of all other tools would be in the caches in place of its own. The time is the process's on the CPU, over all of its
 threads: other processes count only by what they do to the caches. Wall time is kept beside it.
 
 Young garbage is collected within the time of the step that made it, so that each pays for its own
@@ -30,19 +31,33 @@ class Spent(NamedTuple):
 
 
 def interleaved(
-    trainings: Mapping[str, Training], rounds: int, block: int = 1, seed: int = 0
+    trainings: Mapping[str, Training],
+    rounds: int,
+    block: int = 1,
+    seed: int = 0,
+    *,
+    turn: int = 1,
 ) -> dict[str, list[Spent]]:
-    """What each training spent in each round."""
+    """What each training spent.
+
+    Args:
+        trainings: The trainings.
+        rounds: How often each is measured.
+        block: The steps that are measured at once.
+        seed: Of the order in which the trainings take turns.
+        turn: How often one is measured before the next is.
+    """
     order, generator = list(trainings), random.Random(seed)
     spent: dict[str, list[Spent]] = {name: [] for name in order}
     gc.collect()
     gc.freeze()
     gc.disable()
     try:
-        for _ in range(rounds):
+        for begin in range(0, rounds, turn):
             generator.shuffle(order)
             for name in order:
-                spent[name].append(_timed(trainings[name], block))
+                for _ in range(min(turn, rounds - begin)):
+                    spent[name].append(_timed(trainings[name], block))
             gc.collect(1)
     finally:
         gc.enable()

@@ -43,7 +43,8 @@ def times(case: Case, work: Work, tools: list[str], rounds: int) -> dict[str, An
     first = next(iter(running.values())).step
     rounds = -(-rounds // work.interval) * work.interval  # whole turns of the schedule
     due = [work.is_due(first + i) for i in range(rounds)]
-    spent = interleaved(running, max(1, rounds // work.block), work.block)
+    turn = max(1, case.turn // work.block)
+    spent = interleaved(running, max(1, rounds // work.block), work.block, turn=turn)
     return {"due": due, "spent": spent, "failed": failed, "values": values}
 
 
