@@ -1,10 +1,11 @@
 """The time of each tool's steps, taken in turn.
 
-What slows a shared machine down lasts longer than a step, so every tool takes a step (or a block of
-steps) in each round, in an order that changes from round to round, and a tool's time is compared
-with plain's in the same round. Where a step takes a millisecond, a tool takes several in turn, as a
-training does: after each the code of all other tools would be in the caches in place of its own. The time is the process's on the CPU, over all of its
-threads: other processes count only by what they do to the caches. Wall time is kept beside it.
+What slows a shared machine down lasts longer than a step, so every tool takes a step (or a block
+of steps) in each round, in an order that changes from round to round, and a tool's time is
+compared with plain's in the same round. Where a step takes a millisecond, a tool takes several in
+turn, as a training does: after each the code of all other tools would be in the caches in place of
+its own. The time is the process's on the CPU, over all of its threads: other processes count only
+by what they do to the caches. Wall time is kept beside it.
 
 Young garbage is collected within the time of the step that made it, so that each pays for its own
 and none for another's; what survived a round is looked at between rounds.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 FIRST, MOST, SURE = 8, 32, 4
 _DOUBLES = 64
-_SHARE = 8
+_SHARE = 4
 RAREST = 512
 
 
 class Pace:
     """Counts steps, and decides after which of those with numbers rules are applied.
 
-    They are after 8, 16, 32 and 64 steps, of which 8 have numbers; then each time after an eighth
+    They are after 8, 16, 32 and 64 steps, of which 8 have numbers; then each time after a quarter
     of the steps that there were, 32 at least and 512 at most. Where a finding was new and waits to
     be seen again it is when 4 more steps have numbers, or 32 have passed; and where something is
     odd at once: the first time, and again when 32 steps have passed.

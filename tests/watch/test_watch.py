@@ -116,13 +116,13 @@ def test_an_end_at_gradients_that_a_scaler_may_skip_tells_nothing():
 
 @pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
 def test_rare_numbers_are_looked_at_as_often_as_steps_pass():
-    """A fault that shows at step 500 in numbers of each 20th step is told within 120 steps."""
+    """A fault that shows at step 500 in numbers of each 20th step is told within 140 steps."""
     records = Records(
         b for b in training([1.0] * 900, [(4, 500, 90.0)]).blocks() if b.step % 20 == 0
     )
     watch = Watch(describe, WatchOptions())
     ((step, *_),) = events(watched(records, find=find_large, watch=watch))
-    assert step <= 620
+    assert step <= 640
 
 
 @pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")

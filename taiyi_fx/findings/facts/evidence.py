@@ -264,7 +264,8 @@ class Evidence:
         """
         empty = empty_steps(self.series)
         known = (one for one in self.series if not (_is_metric(one) or _is_evaluated(one)))
-        masks = ((one, one.is_bad & ~is_of_none(one, empty)) for one in known)
+        bad = ((one, mask) for one in known if (mask := one.is_bad).any())
+        masks = ((one, mask & ~is_of_none(one, empty)) for one, mask in bad)
         return [(one, mask) for one, mask in masks if mask.any()]
 
     @functools.cached_property

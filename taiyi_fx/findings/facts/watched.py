@@ -146,7 +146,8 @@ class Watched(NamedTuple):
 def at_common_steps(series: Sequence[Watched]) -> list[Watched]:
     """Several series at the steps that all of them have."""
     first, *others = series
-    if all(np.array_equal(first.steps, one.steps) for one in others):
+    steps = first.steps  # nearly always one array for all that is read together
+    if all(one.steps is steps or np.array_equal(steps, one.steps) for one in others):
         return [*series]
     common = functools.reduce(np.intersect1d, (one.steps for one in series))
     return [one.at(np.isin(one.steps, common)) for one in series]

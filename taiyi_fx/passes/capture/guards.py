@@ -177,20 +177,26 @@ class BoundGuards:
             # For each module that is compared itself, the compiler adds a guard written in Python.
             found = (_numbers(module._modules.values()) for module, _, _ in self.children)
             return _answer(self.settings) and self.parts == ";".join(found)
-        if self.columns:
-            owners, names, values = self.columns
-            held = [*map(dict.get, owners, names, repeat(MISSING))]
-            # Nearly all are the very same object, and this is checked at each forward that is read.
-            if not all(map(operator.is_, held, values)):
-                pairs = zip(held, values, strict=True)
-                if not all(found is value or _agrees(found, value) for found, value in pairs):
-                    return False
+        if not self._are_held():
+            return False
         for module, expected, _ in self.children:
             held = module._modules
             # By identity: a part may be equal to the one that it took the place of.
             if len(held) != len(expected) or not all(map(operator.is_, held.values(), expected)):
                 return False
         return _answer(self.settings)
+
+    def _are_held(self) -> bool:
+        """True if the entries of dictionaries are what they were."""
+        if not self.columns:
+            return True
+        owners, names, values = self.columns
+        held = [*map(dict.get, owners, names, repeat(MISSING))]
+        # Nearly all are the very same object, and this is checked at each forward that is read.
+        if all(map(operator.is_, held, values)):
+            return True
+        pairs = zip(held, values, strict=True)
+        return all(found is value or _agrees(found, value) for found, value in pairs)
 
     def runs_the_same(self) -> bool:
         """True if there are no hooks, and classes and functions are what was captured."""

@@ -103,7 +103,7 @@ def own_pairs(evidence: Evidence) -> Iterator[Finding]:
 
 def dropped_outputs(evidence: Evidence) -> Iterator[Finding]:
     """A dropout that is the last module, and whose output a loss is given as it is."""
-    every = [name for name in evidence.flow.order if _does_something(name, evidence)]
+    every = _that_do_something(evidence)
     last = every[-1] if every else ""
     settings = evidence.model.settings.get(last)
     own = evidence.model.attributes.get(last)
@@ -119,11 +119,12 @@ def dropped_outputs(evidence: Evidence) -> Iterator[Finding]:
             yield DROPPED_OUTPUT.at(loss, 0, text, "no dropout", module=last)
 
 
-def _does_something(name: str, evidence: Evidence) -> bool:
-    """True for a module without parts that changes numbers, as no Identity and no Flatten does."""
-    own = evidence.model.attributes.get(name)
-    is_leaf = not any(other.startswith(f"{name}.") for other in evidence.flow.order)
-    return own is not None and is_leaf and not own.kind.endswith(_KEEPING)
+def _that_do_something(evidence: Evidence) -> list[str]:
+    """The modules without parts that change numbers, as no Identity and no Flatten does."""
+    order, known = evidence.flow.order, evidence.model.attributes
+    around = {name[:i] for name in order for i, letter in enumerate(name) if letter == "."}
+    leaves = (name for name in order if name in known and name not in around)
+    return [name for name in leaves if not known[name].kind.endswith(_KEEPING)]
 
 
 MASKED_PRODUCT = Kind(

@@ -89,14 +89,16 @@ SINGLE = Kind(
 def single_norms(evidence: Evidence) -> Iterator[Finding]:
     """Norms of groups of one number, each of which comes to be 0 before gain and bias."""
     for name, own in evidence.model.attributes.items():
-        site = next((s for s in evidence.series if s.name == name), None)
-        if site is None or not own.kind.startswith(_OF_TORCH):
+        if not own.kind.startswith(_OF_TORCH):
             continue
         if own.kind.endswith("LayerNorm") and _is_of_one(own):
             of = "a feature alone"
         elif own.kind.endswith("GroupNorm") and (groups := _single_groups(name, own, evidence)):
             of = f"{groups} groups of one channel of one place"
         else:
+            continue
+        site = next((s for s in evidence.series if s.name == name), None)
+        if site is None:
             continue
         text = (
             f"{name!r} normalises each number by itself, {of}: it returns its bias, whatever it is "
