@@ -252,6 +252,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("late_clipping", dict.fromkeys((*_OF_RATE, "faded_output"), _is_at_any_time)),
     ("scaled_clipping", dict.fromkeys(("lost_steps", "small_steps"), _is_at_any_time)),
     ("misplaced_schedule", {"ended_rate": _is_at_any_time}),
+    ("turned_plateau", {"ended_rate": _is_at_any_time}),
     ("leaked_target", {"held_targets": _is_at_any_time}),
     ("odd_setting", dict.fromkeys(("small_steps", "odd_steps"), _is_of_all)),
     ("odd_setting", dict.fromkeys(_OF_SETTINGS, _is_of_all_or_it_from_then)),

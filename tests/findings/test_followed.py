@@ -226,6 +226,7 @@ def test_weights_that_all_grow_do_so_by_steps_that_are_too_large(value, is_led):
         ("scaled_clipping", "lost_steps"),
         ("leaked_target", "held_targets"),
         ("misplaced_schedule", "ended_rate"),
+        ("turned_plateau", "ended_rate"),
     ],
 )
 def test_what_says_more_leads(cause, effect):

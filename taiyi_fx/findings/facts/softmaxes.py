@@ -1,4 +1,4 @@
-"""Softmaxes over the samples, or over an axis of one element.
+"""Softmaxes over the samples, over an axis of one element, or over one of two axes of places.
 
 Where samples lie on an axis, it leads to the mean of the loss; see `followed_axes.py`.
 """
@@ -18,6 +18,8 @@ _LAYERS = ("Addmm", "Mm", "Convolution")
 _CHOOSING = ("Topk", "Gather", "Sort", "Kthvalue")
 """Functions that may choose one of several on purpose, of which a softmax makes a 1."""
 _LEAF = "torch::autograd::AccumulateGrad"
+_PLACES = 2
+"""The first axis of places of what a convolution makes."""
 _FEW = 4
 """Samples below which equal sizes are no sign."""
 
@@ -30,12 +32,14 @@ class OddSoftmax(NamedTuple):
         axis: Its axis.
         shape: The shape of what it makes.
         is_of_best: True for one of what was chosen from others, as the best by ``topk``.
+        is_of_places: True for one along a row or a column of the maps that a convolution makes.
     """
 
     module: str
     axis: int
     shape: tuple[int, ...]
     is_of_best: bool = False
+    is_of_places: bool = False
 
     @property
     def is_of_one(self) -> bool:
@@ -58,7 +62,15 @@ def described(uses: Uses, nodes: Iterable[Any]) -> Iterator[OddSoftmax]:
         shape, maker = shape_of(node), maker_of(node)
         is_of_best = maker is not None and name_of(maker) in _CHOOSING
         axis = axis_of(node._saved_dim, len(shape))
-        yield OddSoftmax(uses.owner(node), axis, shape, is_of_best)
+        yield OddSoftmax(uses.owner(node), axis, shape, is_of_best, _is_of_places(node))
+
+
+def _is_of_places(node: Any) -> bool:
+    """True for a softmax along one axis of places of what a convolution makes, of several maps."""
+    shape, maker = shape_of(node), maker_of(node)
+    if maker is None or name_of(maker) != "Convolution" or len(shape) <= _PLACES + 1:
+        return False
+    return axis_of(node._saved_dim, len(shape)) >= _PLACES and shape[1] > 1
 
 
 def _is_odd(uses: Uses, node: Any) -> bool:
@@ -70,6 +82,8 @@ def _is_odd(uses: Uses, node: Any) -> bool:
         return False
     if shape[axis] == 1:
         return name_of(maker) in (*_LAYERS, *_CHOOSING) and max(shape) > 1
+    if _is_of_places(node):
+        return True
     if axis != 0 or len(shape) < 2 or shape[0] == shape[1] or shape[0] < _FEW:
         return False
     if is_of_pairs(maker) or (name_of(node) == "LogSoftmax" and name_of(maker) != "Addmm"):

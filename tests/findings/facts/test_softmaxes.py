@@ -4,6 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from taiyi_fx.findings.facts.autograd import Uses
+from taiyi_fx.findings.facts.softmaxes import odd_softmaxes
 from tests.findings.facts.losses import (
     IMAGES,
     LABELS,
@@ -50,6 +52,23 @@ def test_a_softmax_over_samples_is_seen(made, after_backward):
     found = looked_at(made, after_backward=after_backward).softmaxes
     assert [(x.axis, x.is_of_one, x.shape[0] % N) for x in found[:1]] == [(0, False, 0)]
     assert found[0].module in ("one", "many")
+
+
+@pytest.mark.parametrize(
+    ("make", "is_found"),
+    [
+        (lambda maps: maps.softmax(-1), True),
+        (lambda maps: maps.softmax(2), True),
+        (lambda maps: maps.softmax(1), False),
+        (lambda maps: maps.flatten(2).softmax(-1), False),
+        (lambda maps: maps.mean(2).softmax(-1), False),
+        (lambda maps: maps.log_softmax(1), False),
+    ],
+)
+def test_a_softmax_along_a_row_of_what_a_convolution_makes_is_seen(make, is_found):
+    layer = torch.nn.Conv2d(IMAGES.shape[1], 3, 1)
+    found = [*odd_softmaxes(Uses.of(make(layer(IMAGES)).square().mean()))]
+    assert [one.is_of_places for one in found] == [True] * is_found
 
 
 @pytest.mark.parametrize("made", SOFTMAX_OF_ONE.values(), ids=SOFTMAX_OF_ONE)

@@ -30,6 +30,7 @@ from taiyi_fx.findings.facts.source.orders import (
     parted_pairs,
     rewards_in_reversed_order,
 )
+from taiyi_fx.findings.facts.source.plateaus import turned_plateaus
 from taiyi_fx.findings.facts.source.policies import (
     actions_drawn_again,
     turned_ends,
@@ -136,7 +137,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "constant_penalty": (terms_without_gradient, "autograd"),
     "constant_derivative": (residuals_without_graph, "autograd"),
     "flat_derivative": (second_derivatives, "autograd"),
-    "constant_term": (constant_terms, "item detach numpy"),
+    "constant_term": (constant_terms, "item detach numpy .data"),
     "lost_term": (lost_terms, "backward"),
     "early_clearing": (cleared_too_early, "zero_grad"),
     "cleared_between": (cleared_between, "zero_grad"),
@@ -146,6 +147,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "reseeded": (seeds_in_loops, "seed"),
     "remade_optimizer": (remade_optimizers, "backward"),
     "misplaced_schedule": (misplaced_schedules, "LR _schedule_"),
+    "turned_plateau": (turned_plateaus, "ReduceLROnPlateau"),
     "live_state": (live_states, "load_state_dict"),
     "lagging_target": (lagging_targets, "deepcopy"),
     "doubly_trained": (doubly_trained, "parameters"),

@@ -29,6 +29,7 @@ _LIKELY = re.compile(r"log_?p(i|rob)?s?\b|log_?probs?|^logp")
 _GOOD = re.compile(r"(^|_)(adv(antages?)?|returns?|rewards?|rtg)(_|$)")
 _END = re.compile(r"(is_)?(dones?|terminated|terminals?)(_[bt]|_batch)?")
 _DISCOUNT = re.compile(r"gamma|discount(_factor)?")
+_STORES = frozenset("append add push store put remember".split())
 _SIGMOIDS = frozenset("logsigmoid sigmoid log_sigmoid".split())
 
 
@@ -166,13 +167,35 @@ def turned_ends(tree: ast.Module) -> Iterator[ast.expr]:
     As ``gamma * done * value`` in the place of ``gamma * (1 - done) * value``.
     """
     turned = {name for name, value, _ in given_in(ast.walk(tree)) if _is_turned(value)}
+    is_short_for_end = _keeps_ends(tree)
     inner_ones = {id(side) for x in ast.walk(tree) if _is_product(x) for side in (x.left, x.right)}
     for node in ast.walk(tree):
         if _is_product(node) and id(node) not in inner_ones:
             names = {_last_name(x): ast.unparse(x) for x in factors_of(node)[1]}
-            ends = [own for name, own in names.items() if _END.fullmatch(name)]
+            short = {"d"} if is_short_for_end else set[str]()
+            ends = [own for name, own in names.items() if _END.fullmatch(name) or name in short]
             if any(map(_DISCOUNT.fullmatch, names)) and ends and not turned & {*ends}:
                 yield node
+
+
+def _keeps_ends(tree: ast.Module) -> bool:
+    """True for code that has ``done`` stored as it is, for which ``d`` is short then."""
+    kept = [x for x in ast.walk(tree) if isinstance(x, ast.Call) and called(x) in _STORES]
+    given = [x for call in kept for x in _items_of(call)]
+    ends = [x for x in given if any(map(_END.fullmatch, map(_last_name, _within(x))))]
+    return bool(ends) and not any(map(_is_turned, ends))
+
+
+def _items_of(call: ast.Call) -> Iterator[ast.expr]:
+    for x in call.args:
+        yield from x.elts if isinstance(x, ast.Tuple) else [x]
+
+
+def _within(value: ast.expr) -> Iterator[ast.expr]:
+    """A value, and what a function such as ``float`` is given of it."""
+    yield value
+    if isinstance(value, ast.Call):
+        yield from value.args[:1]
 
 
 def _is_turned(value: ast.expr) -> bool:

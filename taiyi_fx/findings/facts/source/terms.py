@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import TypeGuard
 
 from taiyi_fx.findings.facts.source.syntax import (
+    FUNCTIONS,
     LOOPS,
     Scope,
     added_up,
@@ -19,6 +21,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     scopes_of,
     statements_in,
     terms_of,
+    values_in,
 )
 
 _NUMBERS = frozenset({"item", "detach", "tolist", "numpy"})
@@ -27,13 +30,19 @@ _NUMBERS = frozenset({"item", "detach", "tolist", "numpy"})
 def constant_terms(tree: ast.Module) -> Iterator[ast.expr]:
     """The terms of a loss that are numbers to backward, as ``0.1 * penalty.item()``.
 
+    Also sums over parameters of what is made of their ``.data``.
+
     Of what is added to others alone: a factor is to be a number, and a detached difference may be.
     """
+    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)}
+    of_data = {name for name, node in functions.items() if _returns_numbers(node)}
     for scope in scopes_of(tree):
         minimized = {ast.unparse(of) for of in minimized_in(scope)}
+        values = values_in(statements_in(scope)) if minimized else {}
+        of_data_here = {name for name, of in values.items() if all(map(_is_of_data, of))}
         for node in statements_in(scope):
             terms = _added(node, minimized)
-            found = [term for term in terms if _is_constant(term)]
+            found = [term for term in terms if _is_constant(term, of_data, of_data_here)]
             if found and (len(found) < len(terms) or isinstance(node, ast.AugAssign)):
                 yield from found
 
@@ -46,12 +55,49 @@ def _added(node: ast.stmt, minimized: set[str]) -> list[ast.expr]:
     return [*terms_of(value)]
 
 
-def _is_constant(term: ast.expr) -> bool:
-    """True for a product in which a number or a detached tensor is, and nothing with a gradient."""
+def _is_constant(term: ast.expr, functions: Collection[str], names: Collection[str]) -> bool:
+    """True for a product in which a number or a detached tensor is, and nothing with a gradient.
+
+    Args:
+        term: The product.
+        functions: The names of functions that return such.
+        names: Those of variables that are such.
+    """
+
+    def is_one(factor: ast.expr) -> bool:
+        if isinstance(factor, ast.Call):
+            return called(factor) in {*_NUMBERS, *functions} or _is_of_data(factor)
+        return isinstance(factor, ast.Name) and factor.id in names
+
     factors = factors_of(term)[1]
-    numbers = [x for x in factors if isinstance(x, ast.Call) and called(x) in _NUMBERS]
+    numbers = [x for x in factors if is_one(x)]
     others = [x for x in factors if x not in numbers]
     return bool(numbers) and all(map(is_setting, others))
+
+
+def _is_of_data(value: ast.expr) -> bool:
+    """True for a sum over parameters of what is computed of their ``.data`` alone."""
+    made = value.args[0] if isinstance(value, ast.Call) and value.args else None
+    if not isinstance(value, ast.Call) or called(value) != "sum":
+        return False
+    if not isinstance(made, (ast.GeneratorExp, ast.ListComp)):
+        return False
+    if "parameters()" not in ast.unparse(made.generators[0].iter):
+        return False
+    names = {x for one in made.generators for x in names_in(one.target, ast.Store)}
+    reads = [x for x in ast.walk(made.elt) if isinstance(x, ast.Name) and x.id in names]
+    of_data = [x.value for x in ast.walk(made.elt) if _is_data(x)]
+    return bool(of_data) and all(x in of_data for x in reads)
+
+
+def _is_data(node: ast.AST) -> TypeGuard[ast.Attribute]:
+    return isinstance(node, ast.Attribute) and node.attr == "data"
+
+
+def _returns_numbers(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """True for a function all of whose results are such sums."""
+    returned = [x.value for x in inner(function) if isinstance(x, ast.Return)]
+    return bool(returned) and all(x is not None and _is_of_data(x) for x in returned)
 
 
 def lost_terms(tree: ast.Module) -> Iterator[ast.expr]:

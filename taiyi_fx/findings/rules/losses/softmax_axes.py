@@ -28,6 +28,10 @@ _OF_ONE = (
     "Take it over the axis of what is chosen among; of a single logit take a sigmoid, with "
     "binary_cross_entropy_with_logits"
 )
+_OF_PLACES = (
+    "Take it over the classes, softmax(dim=1), if each place is to choose one of them; over all "
+    "places, flatten(2).softmax(-1), if each map is to choose a place"
+)
 _OF_BEST = (
     "Take the softmax over all that there is to choose from, and then the share of the one that is "
     "chosen, probs.topk(1): so it tells how sure the choice is, and the router gets a gradient"
@@ -53,7 +57,8 @@ def normalised_samples(evidence: Evidence) -> Iterator[Finding]:
     """Tensors of samples that are divided by their size along these."""
     for loss, graph in evidence.graphs:
         for one in graph.over_samples:
-            if _is_number_of_samples(one.given[0], evidence):
+            size = one.given[0]  # or half of them, of two views that the model is given together
+            if any(_is_number_of_samples(n, evidence) for n in (size, 2 * size)):
                 text = (
                     f"on the way to {loss.quantity!r}, {one.source}, of shape {one.given}, is "
                     "divided by its size along axis 0, that of the samples"
@@ -63,12 +68,13 @@ def normalised_samples(evidence: Evidence) -> Iterator[Finding]:
 
 
 def softmax_axes(evidence: Evidence) -> Iterator[Finding]:
-    """Softmaxes over the samples, or one element; of attention, over an axis that is not summed
-    over, or not the last.
+    """Softmaxes over the samples, one element, or a row of places; of attention, over an axis that
+    is not summed over, or not the last.
     """
     for loss, graph in evidence.graphs:
         for one in graph.softmaxes:
-            if one.is_of_one or _is_number_of_samples(one.shape[one.axis], evidence):
+            is_odd = one.is_of_one or one.is_of_places
+            if is_odd or _is_number_of_samples(one.shape[one.axis], evidence):
                 yield _of_others(loss, one)
                 break
         for one in graph.unsummed[-1:]:
@@ -88,15 +94,17 @@ def _of_others(loss: Watched, one: OddSoftmax) -> Finding:
     of = "the best of " * one.is_of_best
     of += f"what {one.module!r} makes" if one.module else "computed numbers"
     text = f"on the way to {loss.quantity!r}, a softmax of {of}, of shape {one.shape}, is over "
-    text += (
-        f"axis {one.axis}, which has one element: it is 1, whatever it is given"
-        if one.is_of_one
-        else "axis 0, that of the samples"
-    )
+    if one.is_of_one:
+        text += f"axis {one.axis}, which has one element: it is 1, whatever it is given"
+    elif one.is_of_places:
+        text += f"axis {one.axis}, a row or a column of its maps: the classes of a place are axis 1"
+    else:
+        text += "axis 0, that of the samples"
     found = SOFTMAX_AXIS.at(loss, 0, text, "another axis", module=one.module, severity="warning")
     found = replace(found, value=float(one.shape[one.axis]))
     of_one = _OF_BEST if one.is_of_best else _OF_ONE
-    return replace(found, advice=of_one if one.is_of_one else _OF_SAMPLES)
+    others = _OF_PLACES if one.is_of_places else _OF_SAMPLES
+    return replace(found, advice=of_one if one.is_of_one else others)
 
 
 def _of_attention(loss: Watched, one: OddSoftmax) -> Finding:

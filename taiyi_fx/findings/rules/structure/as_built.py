@@ -72,8 +72,9 @@ def idle_switches(evidence: Evidence) -> Iterator[Finding]:
     yield IDLE_SWITCH.at(evidence.series[0], 0, text, module=name)
 
 
-_DIFFERENT = ("expert", "experts")
-"""The ends of names of lists whose entries are to come to differ, as a router chooses among them.
+_DIFFERENT = ("expert", "experts", "heads")
+"""The ends of names of lists whose entries are to come to differ: a router chooses among them, or
+each has a task of its own.
 """
 SHARED_ENTRIES = Kind(
     "shared_entries",

@@ -157,6 +157,14 @@ _KINDS = (
         "steps a schedule in other turns than its length is counted in, epochs or batches",
     ),
     SlipKind(
+        "turned_plateau",
+        "warning",
+        'Give the schedule the mode of what it is stepped by: mode="min" for a loss, mode="max" '
+        "for an accuracy",
+        "steps a schedule by what gets better the other way: it takes each gain for none, and "
+        "lowers the learning rate",
+    ),
+    SlipKind(
         "live_state",
         "warning",
         "Keep a copy: copy.deepcopy(model.state_dict())",

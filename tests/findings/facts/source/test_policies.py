@@ -122,6 +122,10 @@ def test_a_loss_of_a_policy_without_a_minus_is_found(code, is_found):
         ("done = 1 - terminal\ny = r + gamma * done * v", False),
         ("y = r + gamma * not_done * v", False),
         ("y = done * v", False),
+        ("memory.append((s, a, r, float(done)))\ny = r + gamma * d[i] * v", True),
+        ("memory.append((s, a, r, 1 - done))\ny = r + gamma * d[i] * v", False),
+        ("memory.append((s, a, r, not done))\ny = r + gamma * d[i] * v", False),
+        ("y = r + gamma * d * v", False),
     ],
 )
 def test_what_counts_where_an_episode_ends_alone_is_found(code, is_found):

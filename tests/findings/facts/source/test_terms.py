@@ -25,6 +25,32 @@ def test_a_term_that_is_a_number_to_backward_is_found(loss, is_found):
     assert bool(found_in(f"loss = {loss}\nloss.backward()", constant_terms)) == is_found
 
 
+SUM = "sum({} for p in self.parameters())"
+
+
+@pytest.mark.parametrize(
+    ("term", "is_found"),
+    [
+        ("p.data.abs().sum()", True),
+        ("(p.data ** 2).sum()", True),
+        ("p.abs().sum()", False),
+        ("(p * p.data).sum()", False),
+    ],
+)
+@pytest.mark.parametrize(
+    "code",
+    [
+        "loss = f(x) + 0.3 * {}",
+        "l1 = {}\nloss = f(x) + 0.3 * l1",
+        "def l1(self):\n    return {}\nloss = f(x) + 0.3 * net.l1()",
+        "loss = f(x)\nloss += {}",
+    ],
+)
+def test_a_sum_over_data_of_parameters_is_a_number_to_backward(code, term, is_found):
+    code = code.format(SUM.format(term)) + "\nloss.backward()"
+    assert bool(found_in(code, constant_terms)) == is_found
+
+
 def test_a_term_that_is_added_later_is_found_and_a_sum_for_the_log_is_none():
     assert found_in("loss = f(x)\nloss += kl.item()\nloss.backward()", constant_terms)
     assert found_in("loss = f(x)\nloss.backward()\ntotal += loss.item()", constant_terms) == []

@@ -86,6 +86,34 @@ def test_a_softmax_over_an_axis_that_is_not_that_of_the_samples_is_no_finding():
     assert [one.text for one in found if "(16, 4)" in one.text] == []
 
 
+@pytest.mark.parametrize(("axis", "is_told"), [(-1, True), (1, False)])
+def test_a_softmax_along_a_row_of_maps_is_a_warning(axis, is_told):
+    watched = taiyi_fx.instrument(nn.Sequential(nn.Conv2d(1, 3, 3, padding=1)), "convolutional")
+    for step in range(3):
+        loss = watched(torch.randn(8, 1, 6, 6)).softmax(axis)[:, 0].square().mean()
+        loss.backward()
+        watched.monitor.log("loss", loss)
+        watched.monitor.track(step)
+    found = [one for one in watched.monitor.findings if one.kind == "softmax_axis"]
+    told = [(one.module, one.severity, one.value) for one in found]
+    assert told == ([("0", "warning", 6.0)] if is_told else [])
+    assert all("a row or a column of its maps" in one.text for one in found)
+
+
+@pytest.mark.parametrize(("axis", "is_told"), [(0, True), (-1, False)])
+def test_two_views_that_are_divided_by_their_size_along_the_samples_are_a_warning(axis, is_told):
+    watched = taiyi_fx.instrument(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4)), "mlp")
+    for step in range(3):
+        views = watched(torch.randn(32, 6)).chunk(2)
+        a, b = (nn.functional.normalize(view, dim=axis) for view in views)
+        loss = nn.functional.cross_entropy(a @ b.T, torch.arange(16))
+        loss.backward()
+        watched.monitor.log("loss", loss)
+        watched.monitor.track(step)
+    found = [one for one in watched.monitor.findings if one.kind == "normalised_samples"]
+    assert [one.module for one in found] == (["2"] if is_told else [])
+
+
 @pytest.mark.parametrize(("axis", "is_told"), [(0, True), (-1, False)])
 def test_logits_that_are_divided_by_their_size_along_the_samples_are_a_warning(axis, is_told):
     class Head(nn.Linear):

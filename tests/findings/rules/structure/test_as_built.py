@@ -150,7 +150,9 @@ def test_models_with_an_adapter_that_is_trained_have_none(trained):
     assert frozen_in(trained) == []
 
 
-@pytest.mark.parametrize(("name", "severity"), [("h.blocks", "note"), ("moe.experts", "warning")])
+@pytest.mark.parametrize(
+    ("name", "severity"), [("h.blocks", "note"), ("moe.experts", "warning"), ("heads", "warning")]
+)
 def test_each_list_is_told_with_the_number_of_its_entries(name, severity):
     known = knowing(evidence({("h", "OutputRMS"): 1.0}), repeated={name: 8})
     (found,) = shared_entries(known)
