@@ -242,7 +242,7 @@ def test_a_due_step_calls_no_function_for_a_layer_and_few_others(monkeypatch):
     (few,), _ = calls_at(steps, monkeypatch, layers=10)
     (many,), monitor = calls_at(steps, monkeypatch, layers=30)
     assert many.total() - few.total() < 10, (many - few).most_common()
-    assert few.total() <= 145, f"{few.most_common()}"
+    assert few.total() <= 150, f"{few.most_common()}"
     assert len(monitor.records) == 9 * 4 * 30
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.probes.accumulate import SlotGroup, fail_all
 from taiyi_fx.passes.probes.gradient_hook import GradientHook
-from taiyi_fx.passes.probes.held import MOST, SMALL, UNKNOWN, Held, Turn, may_be_held
+from taiyi_fx.passes.probes.held import CHANGED, MOST, SMALL, UNKNOWN, Held, Turn, may_be_held
 
 LEAST = 4
 """The fewest probes of a graph whose readings wait: one call for fewer saves nothing."""
@@ -44,11 +44,13 @@ class Sizes:
 
     Attributes:
         are_noted: True if the graph has readings that may wait.
+        versions: The version of each tensor at its place, when it was last read there.
     """
 
     are_noted = False
 
     def __init__(self) -> None:
+        self.versions: dict[int, int] = {}
         self._known: dict[Shapes, bool] = {}
         self._inputs: Shapes | None = None
         self._are_small = True
@@ -59,13 +61,20 @@ class Sizes:
         self._are_small = True
         return self._inputs is not None and self._known.get(self._inputs, False)
 
-    def noting(self, read: Read) -> Read:
-        """A probe's function that notes the size of what it reads."""
+    def noting(self, read: Read, place: int) -> Read:
+        """A probe's function that notes the size and the version of what it reads.
+
+        Args:
+            read: The function.
+            place: The number of the probe.
+        """
         self.are_noted = True
 
         def noted(value: Any, given: Any = None) -> Any:
-            if not _are_small((value,)):
+            if not _are_small((value,)) or value.is_inference():  # which has no version
                 self._are_small = False
+            else:
+                self.versions[place] = value._version
             return read(value, given)
 
         noted.__name__, noted.__module__ = read.__name__, read.__module__
@@ -77,7 +86,7 @@ class Sizes:
             self._known[self._inputs] = self._are_small
 
     def is_large(self) -> None:
-        """Notes that readings waited though a tensor was not small."""
+        """Notes that readings waited though a tensor was not small, or was changed meanwhile."""
         if self._inputs is not None:
             self._known[self._inputs] = False
 
@@ -114,7 +123,7 @@ class ReadAtEnd:
     """Reads what several probes would, given the value of each."""
 
     def __init__(self, probes: Sequence[Waiting], room: Held, sizes: Sizes) -> None:
-        self._reads = [probe.read for probe in probes]
+        self._probes = probes
         self._values = _picker(i for i, probe in enumerate(probes) if probe.groups)
         self._groups = [probe.groups for probe in probes if probe.groups]
         self._tapped = _picker(i for i, probe in enumerate(probes) if probe.hook)
@@ -133,12 +142,22 @@ class ReadAtEnd:
             for groups in (*self._groups, *(hook.groups for hook in self._hooks)):
                 fail_all(groups, error)
             return
-        for value, read in zip(values, self._reads, strict=True):
-            read(value)
+        for i, (value, probe) in enumerate(zip(values, self._probes, strict=True)):
+            if type(value) is Tensor and self._is_changed(i, value):
+                every = (*probe.groups, *(probe.hook.groups if probe.hook else ()))
+                fail_all(every, RuntimeError(CHANGED))
+            else:
+                probe.read(value)
+
+    def _is_changed(self, place: int, value: Tensor) -> bool:
+        """True if a tensor was changed in place since it was where its probe is."""
+        if value.is_inference() or place not in self._sizes.versions:
+            return False
+        return value._version != self._sizes.versions[place]
 
     def _holds_all(self, values: tuple[Any, ...]) -> bool:
         """Holds all tensors, and has their gradients held; false if it did nothing."""
-        if not _are_small(values):
+        if not self._are_as_noted(values):
             self._sizes.is_large()
             return False
         room, read, tapped = self._room, self._values(values), self._tapped(values)
@@ -151,16 +170,20 @@ class ReadAtEnd:
         if not all(map(may_be_held, filter(Tensor._is_view, read))):
             return False
         held = [*map(Tensor.detach, read)]  # without their autograd graph
-        try:
-            versions = [*map(_version_of, held)]
-        except RuntimeError:  # tensors of `torch.inference_mode` have none
-            return False
-        room.take_all(held, versions, self._groups)
+        room.take_all(held, [*map(_version_of, held)], self._groups)
         if turn is not None:
             for node, owner in zip(nodes, turn.owners, strict=True):
                 node._register_hook_dict(owner)
             room.await_gradients(turn.lists, nodes[-1], self._hung)
         return True
+
+    def _are_as_noted(self, values: tuple[Any, ...]) -> bool:
+        """True if all are small, and none was changed in place since its place in the graph."""
+        try:
+            versions = [*map(_version_of, values)] if _are_small(values) else []
+        except RuntimeError:  # tensors of `torch.inference_mode` have none
+            return False
+        return bool(versions) and all(map(operator.eq, versions, self._sizes.versions.values()))
 
     def _turn(self) -> _Turn | None:
         """The lists for the gradients of this forward, if all of them can come to lists."""

@@ -49,7 +49,7 @@ _LARGEST = 4 * SMALL
 _NONE = -1
 """In place of the number of a backward pass, where none runs."""
 _TOO_LATE = "one more backward came through its forward after the gradient had been read"
-_CHANGED = "the tensor was changed in place before it was read"
+CHANGED = "the tensor was changed in place before it was read"
 
 _version_of = operator.attrgetter("_version")
 _gradients_of, _is_read_of = operator.attrgetter("gradients"), operator.attrgetter("is_read")
@@ -286,7 +286,7 @@ class Held:
                 if g is None or is_batch(g, hook.groups):
                     continue
                 if g._version != hook.version:
-                    raise RuntimeError(_CHANGED)
+                    raise RuntimeError(CHANGED)
                 self.retained.add(turn, hook.groups, g)
         except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
             hook.version = UNKNOWN  # its next gradient goes to the function again
@@ -323,7 +323,7 @@ class Held:
                     kept.append(i)
                 continue
             for _, slots in groups[i]:
-                fail(slots, RuntimeError(_CHANGED))
+                fail(slots, RuntimeError(CHANGED))
             for turn in {**self.earlier, **self.lists}:
                 turn.hook.version = UNKNOWN  # their next gradients go to the function again
         return [tensors[i] for i in kept], [groups[i] for i in kept]

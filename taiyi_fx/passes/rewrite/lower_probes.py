@@ -66,8 +66,8 @@ def _lower_in_eager(graph: fx.Graph, context: Context) -> None:
             graph.erase_node(node)
         end = _named("read", ReadAtEnd([*waiting.values()], context.table.board.held, sizes))
     else:
-        for node, probe in waiting.items():
-            node.target = sizes.noting(probe.read)
+        for place, (node, probe) in enumerate(waiting.items()):
+            node.target = sizes.noting(probe.read, place)
         end = _named("note_sizes", sizes.end)
     with graph.inserting_before(output):
         graph.call_function(end, tuple(values))

@@ -154,6 +154,29 @@ def test_large_tensors_do_not_wait(at_ends):
     assert not at_ends
 
 
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_what_is_changed_in_place_all_the_same_is_missing_and_not_wrong(at_ends, monkeypatch):
+    model, x = deep(), torch.randn(5, 8)
+    expected = seen(model, x)
+    probed = taiyi_fx.instrument(model, CFG)
+    train(probed, x, range(4))
+    tanh = torch.tanh
+
+    def changing(y):
+        with torch.no_grad():
+            y.mul_(1)
+        return tanh(y)
+
+    monkeypatch.setattr(torch, "tanh", changing)
+    train(probed, x, [4])
+    monkeypatch.setattr(torch, "tanh", tanh)
+    assert at_ends == [True, True, False]
+    missing = expected.keys() - recorded(probed.monitor, 4).keys()
+    assert missing >= {(f"{2 * i}", "OutputGradSndNorm") for i in range(5)}
+    found = recorded(probed.monitor, 4)
+    assert found == pytest.approx({key: expected[key] for key in found}, rel=2e-6)
+
+
 def test_inputs_of_other_shapes_are_looked_at_first(at_ends):
     model = deep()
     probed = taiyi_fx.instrument(model, CFG)
@@ -168,7 +191,7 @@ def test_inputs_of_other_shapes_are_looked_at_first(at_ends):
 
 def test_inputs_that_hold_more_than_tensors_are_no_shapes():
     sizes = Sizes()
-    sizes.noting(lambda value, given=None: value)(torch.ones(2))
+    sizes.noting(lambda value, given=None: value, 0)(torch.ones(2))
     for args in ((torch.ones(2), None, 3), ({"x": torch.ones(2)},), ([torch.ones(2)],)):
         for _ in range(2):
             is_known = sizes.begin(args, {"mask": torch.ones(2)})
