@@ -85,8 +85,8 @@ class Sizes:
         if self._inputs is not None and len(self._known) < _MOST_SHAPES:
             self._known[self._inputs] = self._are_small
 
-    def is_large(self) -> None:
-        """Notes that readings waited though a tensor was not small, or was changed meanwhile."""
+    def refuse(self) -> None:
+        """Lets none wait with these inputs: a tensor was not small, or was changed meanwhile."""
         if self._inputs is not None:
             self._known[self._inputs] = False
 
@@ -105,7 +105,7 @@ class Waiting(NamedTuple):
     hook: GradientHook | None
 
 
-class _Turn(NamedTuple):
+class _Lists(NamedTuple):
     """The lists that gradients of one forward come to.
 
     Attributes:
@@ -128,7 +128,7 @@ class ReadAtEnd:
         self._groups = [probe.groups for probe in probes if probe.groups]
         self._tapped = _picker(i for i, probe in enumerate(probes) if probe.hook)
         self._hooks = [probe.hook for probe in probes if probe.hook]
-        self._turns: dict[int, _Turn] = {}
+        self._turns: dict[int, _Lists] = {}
         self._hung = [None] * len(self._hooks)
         self._room = room
         self._sizes = sizes
@@ -158,7 +158,7 @@ class ReadAtEnd:
     def _holds_all(self, values: tuple[Any, ...]) -> bool:
         """Holds all tensors, and has their gradients held; false if it did nothing."""
         if not self._are_as_noted(values):
-            self._sizes.is_large()
+            self._sizes.refuse()
             return False
         room, read, tapped = self._room, self._values(values), self._tapped(values)
         if len(room.tensors) + len(read) > MOST or len(room.hung) + len(tapped) > MOST:
@@ -169,8 +169,7 @@ class ReadAtEnd:
             return False
         if not all(map(may_be_held, filter(Tensor._is_view, read))):
             return False
-        held = [*map(Tensor.detach, read)]  # without their autograd graph
-        room.take_all(held, [*map(_version_of, held)], self._groups)
+        room.take_all([*map(Tensor.detach, read)], self._groups)
         if turn is not None:
             for node, owner in zip(nodes, turn.owners, strict=True):
                 node._register_hook_dict(owner)
@@ -185,7 +184,7 @@ class ReadAtEnd:
             return False
         return bool(versions) and all(map(operator.eq, versions, self._sizes.versions.values()))
 
-    def _turn(self) -> _Turn | None:
+    def _turn(self) -> _Lists | None:
         """The lists for the gradients of this forward, if all of them can come to lists."""
         number = self._room.turn
         if UNKNOWN in map(_first_version_of, self._hooks):
@@ -196,7 +195,7 @@ class ReadAtEnd:
             if len(of) < len(self._hooks):
                 return None
             lists = {turn: turn.gradients for turn in of}
-            known = self._turns[number] = _Turn(of, [turn.owner for turn in of], lists)
+            known = self._turns[number] = _Lists(of, [turn.owner for turn in of], lists)
         for turn in known.of:
             turn.is_read = False
         return known

@@ -118,14 +118,9 @@ class Held:
             self.measure()
         return True
 
-    def take_all(
-        self,
-        tensors: Sequence[Tensor],
-        versions: Sequence[int],
-        groups: Sequence[tuple[SlotGroup, ...]],
-    ) -> None:
+    def take_all(self, tensors: Sequence[Tensor], groups: Sequence[tuple[SlotGroup, ...]]) -> None:
         """Holds tensors that are known to be of that kind, without autograd graphs."""
-        self.versions += versions
+        self.versions += map(_version_of, tensors)
         self.groups += groups
         self.tensors += tensors
 

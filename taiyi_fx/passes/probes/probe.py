@@ -76,6 +76,7 @@ class Probe:
             their backward, and their slots.
         stays: True if nothing can change the value before the graph ends.
         is_inside: True if only operations that put no hooks on the value get it.
+        may_wait: True if no gradient can come before the graph ends.
         is_of_dropout: True if the value is a dropout's: its very input, where nothing is dropped.
     """
 
@@ -117,7 +118,7 @@ class Probe:
             for pick, groups in self.gradient_slots
         )
         self._values = tuple((pick, g, self._room(g)) for pick, g in self.value_slots)
-        self.stays = self.is_inside = self.is_of_dropout = False
+        self.stays = self.is_inside = self.may_wait = self.is_of_dropout = False
 
     @property
     def taps_gradients(self) -> bool:
@@ -267,11 +268,13 @@ class Probe:
     def waiting(self) -> Waiting | None:
         """This probe as one that may wait for the end of its graph; None if it may not."""
         others = self.use_slots, self.pair_slots, self.call_slots, self.span_slots, self.ends
-        is_taken = (self.is_inside and self.is_fresh) or not self._gradient_hooks
+        is_taken = self.is_inside and self.is_fresh and self.may_wait
         rooms = [(pick, room) for pick, _, room in self._values]
         rooms += [(pick, hook.room) for pick, hook in self._gradient_hooks]
         are_usual = all(pick is None and room is not None for pick, room in rooms)
-        if any(others) or not (self.stays and is_taken and are_usual):
+        if any(others) or not (self.stays and are_usual):
+            return None
+        if self._gradient_hooks and not is_taken:
             return None
         groups = tuple(group for _, groups, _ in self._values for group in groups)
         hook = next((hook for _, hook in self._gradient_hooks), None)

@@ -31,7 +31,18 @@ def specialize(graph: fx.Graph, context: Context) -> fx.Graph:
             node.target.stays = node.meta.get("stays", False)
             is_returned = node.meta.get("is_returned", True)
             node.target.is_inside = not is_returned and all(is_known[user] for user in node.users)
+    _note_what_follows(graph, is_known)
     return graph
+
+
+def _note_what_follows(graph: fx.Graph, is_known: dict[fx.Node, bool]) -> None:
+    """Notes at each probe if only operations of torch's own follow, which run no backward."""
+    are_known = True
+    for node in reversed(graph.nodes):
+        if is_probe(node):
+            node.target.may_wait = are_known
+        elif node.op.startswith("call_"):
+            are_known &= is_known[node] and node.target != "backward"
 
 
 def _known(graph: fx.Graph, part: nn.Module) -> dict[fx.Node, bool]:

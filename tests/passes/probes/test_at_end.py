@@ -177,6 +177,31 @@ def test_what_is_changed_in_place_all_the_same_is_missing_and_not_wrong(at_ends,
     assert found == pytest.approx({key: expected[key] for key in found}, rel=2e-6)
 
 
+@pytest.mark.parametrize("is_method", [False, True])
+def test_gradients_that_come_before_the_graph_ends_are_read_at_each_step(is_method, at_ends):
+    def with_backward_inside(graph, *_):
+        (last,) = (n for n in graph.nodes if n.target == "12")
+        with graph.inserting_before(last):
+            if is_method:
+                squares = graph.call_method("square", (last.args[0],))
+                total = graph.call_method("sum", (squares,))
+                graph.call_method("backward", (total,), {"retain_graph": True})
+            else:
+                graph.call_function(differentiated, (last.args[0],))
+        return graph
+
+    def differentiated(y):
+        y.square().sum().backward(retain_graph=True)
+
+    parts, x = [*deep(), nn.Linear(8, 8)], torch.randn(5, 8)
+    cfg = {"Linear": ["OutputGradSndNorm"]}
+    probed = taiyi_fx.instrument(nn.Sequential(*parts), cfg, passes=[with_backward_inside])
+    train(probed, x, range(5))
+    for step in range(1, 5):
+        assert recorded(probed.monitor, step) == pytest.approx(recorded(probed.monitor, 0))
+    assert not at_ends
+
+
 def test_inputs_of_other_shapes_are_looked_at_first(at_ends):
     model = deep()
     probed = taiyi_fx.instrument(model, CFG)
