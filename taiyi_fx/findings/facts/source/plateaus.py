@@ -12,9 +12,7 @@ _PLATEAU = frozenset({"ReduceLROnPlateau"})
 _SMALL = re.compile(
     r"(^|_)(loss(es)?|errors?|err|mse|rmse|mae|nll|ppl|perplexity|[cf]id|wer|cer)(_|$)"
 )
-_LARGE = re.compile(
-    r"(^|_)(acc(uracy)?|f1|auc|auroc|iou|miou|dice|m?ap|psnr|ssim|bleu|r2|top1)(_|$)"
-)
+_LARGE = re.compile(r"(^|_)(acc(uracy)?|f1|auc|auroc|iou|miou|m?ap|psnr|ssim|bleu|r2|top1)(_|$)")
 
 
 def turned_plateaus(tree: ast.Module) -> Iterator[ast.expr]:
@@ -45,8 +43,8 @@ def _wrong_for(value: ast.expr) -> str:
     """The mode that is wrong for a number by its name; one that none has where it is not known."""
     if isinstance(value, ast.UnaryOp | ast.BinOp):
         return "unknown"
-    name = ast.unparse(value).lower()
-    names = re.findall(r"[a-z_0-9]+", name)
+    text = ast.unparse(value).lower().replace("map(", "(")  # Python's own
+    names = re.findall(r"[a-z_0-9]+", text)
     small, large = any(map(_SMALL.search, names)), any(map(_LARGE.search, names))
     if small == large:
         return "unknown"

@@ -23,6 +23,8 @@ MAX, MIN = ', mode="max"', ', mode="min"'
         (MAX, "-val_loss", False),
         (MAX, "1 - error", False),
         (MAX, "score", False),
+        ("", "max(map(float, found))", False),
+        ("", "dice", False),
         (MAX, "accuracy_of_loss", False),
         (", mode=args.mode", "val_loss", False),
         (", **options", "val_loss", False),
