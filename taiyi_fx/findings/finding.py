@@ -14,7 +14,7 @@ SEVERITIES: tuple[Severity, ...] = ("alert", "warning", "note")
 _NAMED = 3
 """The consequences that the text of a finding names."""
 
-_PAGE = "docs/how-to/findings.md"
+_PAGE = "docs/reference/findings.md"
 
 
 @dataclass(frozen=True)

@@ -34,17 +34,25 @@ def kinds():
             yield from (x for x in every if isinstance(x, Kind))
 
 
-def test_each_kind_has_an_advice_and_a_row_in_the_docs_with_its_severity():
-    page = (ROOT / "docs" / "how-to" / "findings.md").read_text("utf-8")
-    rows = dict(re.findall(r'^\| <a id="(\w+)"></a>`\1` \| ([^|]*) \|', page, re.MULTILINE))
+PAGE = (ROOT / "docs" / "reference" / "findings.md").read_text("utf-8")
+SECTION = re.compile(r"^### `(\w+)`\n\n\*\*(.*)\*\* \((.*)\)\.$", re.MULTILINE)
+
+
+def test_each_kind_has_an_advice_and_a_section_in_the_docs_with_its_severity():
+    severities = {name: severity for name, _, severity in SECTION.findall(PAGE)}
     for kind in kinds():
-        assert kind.severity in rows[kind.name] or kind.name == "own_rule", kind
+        assert kind.severity in severities[kind.name] or kind.name == "own_rule", kind
         assert kind.advice or kind.name == "own_rule", kind
-    assert rows.keys() == {kind.name for kind in kinds()}
+    assert severities.keys() == {kind.name for kind in kinds()}
 
 
-def test_the_link_of_a_finding_is_to_a_row_of_that_page():
+def test_each_section_begins_with_what_the_table_of_its_subject_says():
+    said = re.findall(r"^\| \[`(\w+)`\]\(#\1\) \| (.*) \|$", PAGE, re.MULTILINE)
+    assert said == [(name, meaning) for name, meaning, _ in SECTION.findall(PAGE)]
+
+
+def test_the_link_of_a_finding_is_to_a_section_of_that_page():
     (one,) = evidence({("fc", "WeightNorm"): 1.0}).series
     for kind in kinds():
         file, _, anchor = kind.at(one, 0, "it is odd").link.partition("#")
-        assert f'<a id="{anchor}"></a>' in (ROOT / file).read_text("utf-8")
+        assert f"\n### `{anchor}`\n" in (ROOT / file).read_text("utf-8")
