@@ -1,10 +1,14 @@
 """Evidence from a few lines: series by module and quantity."""
 
+import importlib
+import pkgutil
 from dataclasses import fields, replace
 
 import numpy as np
 
+import taiyi_fx.findings
 from taiyi_fx.findings import Evidence, Flow, LossFacts, ModelFacts, OptimizerFacts, Watched
+from taiyi_fx.findings.kind import Kind
 
 FACTS = {
     "OutputRMS": ("forward", "lasting", ""),
@@ -119,3 +123,12 @@ def _columns(values, steps):
     steps = np.arange(40 if np.ndim(values) == 0 else len(values)) if steps is None else steps
     values = np.full(len(steps), float(values)) if np.ndim(values) == 0 else np.array(values, float)
     return np.array(steps), values
+
+
+def kinds():
+    """All kinds that are declared anywhere among the rules."""
+    for found in pkgutil.walk_packages(taiyi_fx.findings.__path__, "taiyi_fx.findings."):
+        module = importlib.import_module(found.name)
+        for known in vars(module).values():
+            every = known if isinstance(known, tuple) else (known,)
+            yield from (x for x in every if isinstance(x, Kind))

@@ -1,13 +1,10 @@
 """A kind of finding makes findings of itself."""
 
-import importlib
-import pkgutil
 import re
 
-import taiyi_fx.findings
 from taiyi_fx.findings.kind import Kind
 from tests.docs.pages import ROOT
-from tests.findings.given import evidence
+from tests.findings.given import evidence, kinds
 
 KIND = Kind("odd", "warning", "Look there")
 
@@ -24,14 +21,6 @@ def test_other_fields_are_given_by_name():
     (one,) = evidence({("fc", "WeightNorm"): [1, 2, 3]}).series
     found = KIND.at(one, 0, "it is odd", module="", value=9.0)
     assert (found.module, found.value) == ("", 9.0)
-
-
-def kinds():
-    for found in pkgutil.walk_packages(taiyi_fx.findings.__path__, "taiyi_fx.findings."):
-        module = importlib.import_module(found.name)
-        for known in vars(module).values():
-            every = known if isinstance(known, tuple) else (known,)
-            yield from (x for x in every if isinstance(x, Kind))
 
 
 PAGE = (ROOT / "docs" / "reference" / "findings.md").read_text("utf-8")
