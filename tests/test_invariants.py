@@ -97,8 +97,9 @@ def test_autograd_records_what_it_records_of_the_plain_model(block):
 def test_no_function_stands_in_the_path_of_what_stays_inside():
     model = nn.Sequential(nn.Linear(D, D), Heads(), nn.Linear(D, D))
     probed = instrumented(model, {nn.Linear: ["OutputGradSndNorm"]})
-    nodes = autograd_nodes(probed(torch.randn(4, 4, D)))
-    assert nodes["EagerTapBackward"] == 1  # what is returned may be changed in place
+    batch = torch.randn(4, 4, D)
+    # What is returned may be changed in place: a view, as it is up to torch 2.14, needs a function.
+    assert autograd_nodes(probed(batch))["EagerTapBackward"] == model(batch)._is_view()
 
 
 def watched(model, batch):

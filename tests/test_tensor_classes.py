@@ -97,7 +97,7 @@ class Attends(nn.Module):
     def forward(self, x):
         y, weights = self.inner(x, x, x)
         q = self.fc(y) if weights.sum() > 0 else y
-        return F.scaled_dot_product_attention(q, x, x).relu_()
+        return F.scaled_dot_product_attention(q, x, x).neg().relu_()
 
 
 @pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")

@@ -37,8 +37,9 @@ def outline(
     drawing.draw()
     graph = without_unused(without_sizes(drawing.graph))
     model = tree(graph, drawing.clusters, drawing.model())
-    for item in drawing.uncalled({part.item.module for part in model.walk()}):
-        model.inside.add_node(Part(item))
+    drawn = {part.item.module: part for part in model.walk()}
+    for item in drawing.uncalled(drawn):
+        _home(item.module, drawn).inside.add_node(Part(item))
     _arrange(model, drawing.modules)
     return _flattened(model, graph)
 
@@ -62,6 +63,15 @@ class Outliner:
         if self._made is None or self._made[0] is not flow:
             self._made = flow, outline(self._compiled, self._subscriptions, flow)
         return self._made[1]
+
+
+def _home(module: str, drawn: Mapping[str, Part]) -> Part:
+    """The innermost of the modules that a module lies in and that are drawn around their parts."""
+    while module:
+        module = module.rpartition(".")[0]
+        if module in drawn and drawn[module].inside:
+            return drawn[module]
+    return drawn[""]
 
 
 def _arrange(part: Part, modules: Mapping[str, nn.Module]) -> None:

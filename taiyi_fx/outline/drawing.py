@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast
 
 import networkx as nx
 from torch import fx, nn
@@ -18,7 +19,7 @@ from taiyi_fx.outline.marks import MarksOfModules
 from taiyi_fx.outline.shapes import SeenShapes, joined_shape, shapes_passed
 from taiyi_fx.passes.capture.marks import pack, unpack
 from taiyi_fx.passes.capture.unpacking import items_of
-from taiyi_fx.passes.flow.contract import IN, OUT, CallNode, JoinNode
+from taiyi_fx.passes.flow.contract import IN, OUT, Argument, CallNode, JoinNode
 from taiyi_fx.passes.flow.observer import Flow
 from taiyi_fx.passes.module_tree import has_children, named_children, named_modules
 from taiyi_fx.passes.probes.edited import is_edit
@@ -29,8 +30,33 @@ from taiyi_fx.passes.structure import tensor_named
 Scope = tuple[str, ...]
 """The calls of modules that a box stands in, the outermost first."""
 
-Ends = tuple[str, str]
-"""The two nodes of the drawing where edges enter something, and where they leave it."""
+
+class Ends(NamedTuple):
+    """The nodes of the drawing where edges enter something, and where they leave it.
+
+    Attributes:
+        entry: The node where edges enter, of which the argument is not known.
+        leaving: The node where they leave.
+        inputs: The nodes where those of known arguments enter, if there are others for these; by
+            ``"*"`` and ``"**"`` that of all further ones.
+    """
+
+    entry: str
+    leaving: str
+    inputs: Mapping[Argument, str] = MappingProxyType({})
+
+    @staticmethod
+    def at(box: str) -> Ends:
+        """Those of one box."""
+        return Ends(box, box)
+
+    def entries(self, arguments: Iterable[Argument]) -> Iterable[str]:
+        """The nodes where edges of some arguments enter; those of all, if none are known."""
+        return dict.fromkeys(map(self._entry, arguments)) or (self.entry,)
+
+    def _entry(self, argument: Argument) -> str:
+        others = self.inputs.get("*" if isinstance(argument, int) else "**", self.entry)
+        return self.inputs.get(argument, others)
 
 
 class Drawing:
@@ -74,45 +100,49 @@ class Drawing:
             if name in self.modules and name not in drawn:
                 item = self._module("module", name, 0)
                 note = "it is never called here: only its parameters can be read"
-                yield dataclasses.replace(item, notes=(*item.notes, note))
+                yield dataclasses.replace(item, is_called=False, notes=(*item.notes, note))
 
     def _draw_graph(self, part: str, call: int, scope: Scope) -> Ends:
         """Draws the captured graph of a part; returns its two ends."""
-        entry, leaving = self._ends(part)
+        whole = self._ends(part)
         seen = self._shapes.in_graph(part, call)
         ids: dict[fx.Node, str] = {}
         drawn = [node for node in self.compiled.parts[part].nodes if not _is_ours(node)]
-        every = {node: list(_sources((node.args, node.kwargs))) for node in drawn}
-        used = set(itertools.chain.from_iterable(every.values()))
-        for node, sources in every.items():
+        every = {node: _sources_of_arguments(node) for node in drawn}
+        used = {source for sources in every.values() for source, _ in sources}
+        for node, given in every.items():
             if _is_only_packed(node) and node not in used:
                 continue
-            ends = self._draw_node(node, part, scope, (entry, leaving))
-            shapes = shapes_passed(seen, _taker(node), sources)
-            for source in dict.fromkeys(sources):
-                self._connect(ids[source], ends[0], shapes.get(source, ""))
-            ids[node] = ends[1]
-        return entry, leaving
+            ends = self._draw_node(node, part, scope, whole)
+            shapes = shapes_passed(seen, _taker(node), [source for source, _ in given])
+            for source, argument in dict.fromkeys(given):
+                for entry in ends.entries([argument]):
+                    self._connect(ids[source], entry, shapes.get(source, ""))
+            ids[node] = ends.leaving
+        return whole._replace(inputs=_inputs(self.compiled.parts[part], ids))
 
     def _draw_node(self, node: fx.Node, part: str, scope: Scope, ends: Ends) -> Ends:
-        if part and node.op in ("placeholder", "output"):
-            end = ends[node.op == "output"]
-            return end, end
+        if part and node.op == "output":
+            return Ends.at(ends.leaving)
+        if part and node.op == "placeholder":
+            own = self._add(None)
+            self._connect(ends.entry, own, "")
+            return Ends.at(own)
         inside = self._scope(node, part, scope)
         if node.op == "call_module":
             name = _joined(part, str(node.target))
             call, self.calls[name] = self.calls[name], self.calls[name] + 1
             return self._draw_call(name, call, inside)
-        drawn = self._add(self._operation(node, part), () if node.op == "output" else inside)
-        return drawn, drawn
+        return Ends.at(
+            self._add(self._operation(node, part), () if node.op == "output" else inside)
+        )
 
     def _draw_call(self, name: str, call: int, scope: Scope) -> Ends:
         """Draws a call of a module: as a box, or as a cluster around its forward."""
         compiled = self.compiled
         is_python = name in compiled.capture.python
         if not is_python and name not in compiled.parts:
-            drawn = self._add(self._module("module", name, call), scope)
-            return drawn, drawn
+            return Ends.at(self._add(self._module("module", name, call), scope))
         inside = (*scope, _called(name, call))
         self.clusters[inside] = self._module("python" if is_python else "module", name, call)
         if name in compiled.parts:
@@ -126,16 +156,17 @@ class Drawing:
             drawn = self._add(self._python(name, inside=bool(scope)), scope)
             if not call:  # which calls of its parts belong to a later one is not known
                 self._draw_parts(name, scope)
-            return drawn, drawn
-        entry, leaving = self._ends(name)
-        ends = {IN: (entry, entry), OUT: (leaving, leaving)}
+            return Ends.at(drawn)
+        whole = self._ends(name)
+        ends = {IN: Ends.at(whole.entry), OUT: Ends.at(whole.leaving)}
         for node in flow:
             if node not in ends:
                 ends[node] = self._draw_followed(node, scope)
-        for source, target in flow.edges:
+        for source, target, arguments in flow.edges(data="arguments", default=()):
             shape = self._shapes.followed(flow, (name, call), source, target)
-            self._connect(ends[source][1], ends[target][0], shape)
-        return entry, leaving
+            for entry in ends[target].entries(arguments):
+                self._connect(ends[source].leaving, entry, shape)
+        return whole
 
     def _draw_followed(self, node: CallNode | JoinNode, scope: Scope) -> Ends:
         # The first is the forward that is drawn itself.
@@ -143,10 +174,13 @@ class Drawing:
             scope = (*scope, _called(name, call))
             if scope not in self.clusters:
                 self.clusters[scope] = self._module("python", name, call)
-        if isinstance(node, CallNode):
+        if isinstance(node, CallNode) and node.module in self.modules:
             return self._draw_call(node.module, node.call, scope)
-        drawn = self._add(Item("op", node.operation), scope)
-        return drawn, drawn
+        if isinstance(node, CallNode):
+            item = self._function(_function_of(node.module), node.module, node.call)
+        else:
+            item = Item("op", node.operation)
+        return Ends.at(self._add(item, scope))
 
     def _flow_inside(self, name: str, call: int) -> nx.DiGraph | None:
         return None if self.flow is None else self.flow.inside.get((name, call))
@@ -154,30 +188,27 @@ class Drawing:
     def _ends(self, part: str) -> Ends:
         """Input and output boxes of the model; for a part, nodes that `_join_through` removes."""
         if not part and "" not in self.compiled.parts:
-            return self._add(Item("input", "input")), self._add(Item("output", "output"))
-        return self._add(None), self._add(None)
+            return Ends(self._add(Item("input", "input")), self._add(Item("output", "output")))
+        return Ends(self._add(None), self._add(None))
 
     def _draw_functions(self) -> None:
-        """Draws the functions whose calls were read in forwards that stayed Python, without edges.
-
-        Which data they pass on is not known: a run shows only where results of modules meet.
-        """
+        """Draws the functions whose calls no followed run has shown, without edges."""
         items = [data["item"] for _, data in self.graph.nodes(data=True)]
         drawn = {item.module for item in items if item is not None}
         homes = {item.module: scope for scope, item in self.clusters.items()}
         for site in self._marks.modules:
-            home, _, function = site.rpartition(".")
-            read = self.compiled.table.calls("train", site) if function.endswith("()") else 0
+            home, _, name = site.rpartition(".")
+            read = self.compiled.table.calls("train", site) if name.endswith("()") else 0
             for call in range(read if home in homes and site not in drawn else 0):
-                item = self._function(function.removesuffix("()"), site, call)
+                item = self._function(_function_of(site), site, call)
                 self._add(item, homes.get(_called(home, call), homes[home]))
 
     # A part's graph has its own inputs and outputs, but what feeds the part is drawn outside it,
-    # later or earlier, by another graph. So the part gets two nodes without an item, one where
-    # edges enter and one where they leave, and both sides connect to these. When everything is
-    # drawn they are removed, and each edge in is joined with each edge out: values pass through a
-    # module's border without a box of their own. With several edges in, a shape that is known on
-    # the way out alone may be of any of them, so it is dropped.
+    # later or earlier, by another graph. So the part gets nodes without an item where edges enter,
+    # one for each input and one for all, and one where they leave; both sides connect to these.
+    # When everything is drawn they are removed, and each edge in is joined with each edge out:
+    # values pass through a module's border without a box of their own. With several edges in, a
+    # shape that is known on the way out alone may be of any of them, so it is dropped.
     def _join_through(self) -> None:
         for name in [name for name, item in self.graph.nodes(data="item") if item is None]:
             before = list(self.graph.in_edges(name, data="shape"))
@@ -278,6 +309,11 @@ def _joined(part: str, name: str) -> str:
     return f"{part}.{name}" if part else name
 
 
+def _function_of(site: str) -> str:
+    """The name of the function of a site, ``attention`` of ``block.attention()``."""
+    return site.rpartition(".")[2].removesuffix("()")
+
+
 def _called(name: str, call: int) -> str:
     return f"{name}@{call}" if call else name
 
@@ -301,6 +337,15 @@ def _hands_on(node: fx.Node) -> bool:
     return is_probe(node) or is_edit(node) or node.target is items_of
 
 
+def _inputs(graph: fx.Graph, drawn: Mapping[fx.Node, str]) -> dict[Argument, str]:
+    """The drawn nodes of a graph's inputs, by name, and those before any ``*args`` by position."""
+    every = {str(node.target): node for node in graph.nodes if node.op == "placeholder"}
+    named = {name: drawn[node] for name, node in every.items() if node in drawn}
+    placed = enumerate(itertools.takewhile(lambda name: not name.startswith("*"), every))
+    starred = {"*" * name.count("*"): box for name, box in named.items() if name.startswith("*")}
+    return {**named, **{i: named[name] for i, name in placed if name in named}, **starred}
+
+
 def _is_only_packed(node: fx.Node) -> bool:
     return node.op == "placeholder" and all(user.target is pack for user in node.users)
 
@@ -311,6 +356,12 @@ def _operation_name(node: fx.Node) -> str:
     if isinstance(node.target, str):
         return node.target
     return getattr(node.target, "__name__", str(node.target)).strip("_")
+
+
+def _sources_of_arguments(node: fx.Node) -> list[tuple[fx.Node, Argument]]:
+    """The drawn nodes that a node's inputs come from, each with the argument that it is."""
+    given = (*enumerate(node.args), *node.kwargs.items())
+    return [(source, argument) for argument, value in given for source in _sources(value)]
 
 
 def _sources(value: Any, path: tuple[Any, ...] = ()) -> Iterator[fx.Node]:

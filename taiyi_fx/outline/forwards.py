@@ -51,7 +51,7 @@ def _names(outline: Outline, places: Sequence[Places]) -> list[str]:
     is_parent = {item.parent for item in outline.items}
     return [
         _part(item.module, outline.items[next(iter(places[i]))].module)
-        if item.kind in _MODULES and i
+        if item.kind in _MODULES and i and item.is_called
         else f"{item.label.partition(' (')[0]}()"
         if item.kind in _FUNCTIONS and i not in is_parent
         else OUTSIDE

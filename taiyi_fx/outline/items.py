@@ -83,6 +83,7 @@ class Item:
         count: For a run, the number of repetitions.
         marks: The quantities taken and the edits made there.
         notes: Further lines for its tooltip.
+        is_called: False for a module that no forward calls.
     """
 
     kind: Kind
@@ -94,6 +95,7 @@ class Item:
     count: int = 1
     marks: Marks = field(default_factory=Marks)
     notes: tuple[str, ...] = ()
+    is_called: bool = True
 
 
 class Edge(NamedTuple):
@@ -208,8 +210,9 @@ _ITEM = {
     "parent": int,
     "family": str,
     "count": int,
+    "is_called": bool,
 }
-_PLAIN = ("label", "class_name", "module", "family", "count", "notes")
+_PLAIN = ("label", "class_name", "module", "family", "count", "notes", "is_called")
 
 
 def _item_to_json(item: Item) -> dict[str, Any]:

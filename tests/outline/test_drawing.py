@@ -1,5 +1,6 @@
 """The drawing: boxes of calls, of parts that stayed Python, and of modules that are never called."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -75,6 +76,7 @@ def test_a_module_that_is_never_called_is_there_with_its_parameters():
     uncalled = outline.items[at(outline, "attention.out_proj")]
     assert [mark.quantity for mark in uncalled.marks.parameters] == ["WeightNorm"]
     assert "it is never called here: only its parameters can be read" in uncalled.notes
+    assert not uncalled.is_called
 
 
 class Attending(nn.Module):
@@ -88,6 +90,12 @@ class Attending(nn.Module):
         return self.head(y + self.attention(y, y, y)[0])
 
 
+def test_it_stands_in_the_module_that_it_is_a_part_of():
+    outline = outlined(Attending(), {"*": ["AttentionEntropy", "OutputRMS"]}, torch.ones(2, 3, 4))
+    uncalled = outline.items[at(outline, "out_proj")]
+    assert outline.items[uncalled.parent].label == "attention"
+
+
 def test_attention_of_torch_stands_in_the_flow_with_its_parts():
     outline = outlined(Attending(), {nn.Linear: ["OutputRMS"]}, torch.ones(2, 3, 4))
     attention = at(outline, "attention")
@@ -97,12 +105,36 @@ def test_attention_of_torch_stands_in_the_flow_with_its_parts():
     assert {(norm, forward), (forward, add), (add, at(outline, "head"))} <= passed
 
 
-def test_a_function_that_is_read_in_python_stands_in_the_forward_that_calls_it():
+def test_a_function_that_is_read_in_python_stands_in_the_flow_of_the_forward_that_calls_it():
     cfg = {"attention": ["AttentionEntropy"], nn.Linear: ["OutputRMS"]}
     outline = outlined(Attending().train(), cfg, torch.ones(2, 3, 4))
-    read = next(i for i in outline.items if i.module.endswith("()"))
+    place, read = next((i, x) for i, x in enumerate(outline.items) if x.module.endswith("()"))
     assert outline.items[read.parent].label == "attention"
     assert [mark.quantity for mark in read.marks.forward] == ["AttentionEntropy"]
+    passed = {(edge.source, edge.target) for edge in outline.edges}
+    assert {(at(outline, "norm"), place), (place, at(outline, "bmm"))} <= passed
+
+
+def test_a_kernel_of_attention_is_given_queries_keys_and_values():
+    class Heads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q, self.k, self.v, self.out = (nn.Linear(4, 4) for _ in range(4))
+            self.heads = [self.q, self.k, self.v]
+
+        def forward(self, x):
+            q, k, v = ([*self.heads][i](x).unflatten(-1, (2, 2)).transpose(1, 2) for i in range(3))
+            y = nn.functional.scaled_dot_product_attention(q, k, v)
+            return self.out(y.transpose(1, 2).flatten(2))
+
+    cfg = {"": ["AttentionEntropy"], nn.Linear: ["OutputRMS"]}
+    outline = outlined(Heads(), cfg, torch.ones(2, 3, 4))
+    attention = at(outline, "attention")
+    into = [outline.items[e.source].label for e in outline.edges if e.target == attention]
+    assert sorted(into) == ["k", "q", "v"]
+    (leads_to,) = [e.target for e in outline.edges if e.source == attention]
+    assert outline.items[leads_to].label == "out"
+    assert "bmm" not in labels(outline)
 
 
 class Twice(Attending):
@@ -118,8 +150,67 @@ def test_each_call_of_what_stayed_python_has_its_functions_and_parts_stand_in_th
     outline = outlined(Twice(), cfg, torch.ones(2, 3, 4))
     items = enumerate(outline.items)
     first, second = (i for i, item in items if item.class_name == "MultiheadAttention")
-    assert labels(outline, first) == ["forward", "out_proj", "attention"]
-    assert labels(outline, second) == ["forward", "attention (call 2)"]
+    assert labels(outline, first) == ["attention", "bmm", "out_proj"]
+    assert labels(outline, second) == ["attention (call 2)", "bmm"]
+
+
+class Gate(nn.Module):
+    """One graph with two inputs, of which each goes its own way at first."""
+
+    def __init__(self):
+        super().__init__()
+        self.opened, self.passed = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x, by):
+        return self.passed(x) * self.opened(by).sigmoid()
+
+
+class Gated(nn.Module):
+    def __init__(self, order):
+        super().__init__()
+        self.a, self.b, self.gate = nn.Linear(4, 4), nn.Linear(4, 4), Gate()
+        self.order = order
+
+    def forward(self, x):
+        a, b = self.a(x), self.b(x)
+        assert x.isfinite().all()
+        return self.order(self.gate, a, b)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        lambda gate, a, b: gate(a, b),
+        lambda gate, a, b: gate(a, by=b),
+        lambda gate, a, b: gate(by=b, x=a),
+    ],
+    ids=["by position", "by name", "in another order"],
+)
+def test_each_argument_of_a_part_goes_its_own_way(order):
+    outline = outlined(Gated(order), {nn.Linear: ["OutputRMS"]}, torch.ones(2, 4))
+    passed = {(edge.source, edge.target) for edge in outline.edges}
+    a, b = at(outline, "a"), at(outline, "b")
+    assert {(a, at(outline, "passed")), (b, at(outline, "opened"))} <= passed
+    assert not {(a, at(outline, "opened")), (b, at(outline, "passed"))} & passed
+
+
+def test_any_number_of_arguments_come_in_by_one_way():
+    class Added(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 4)
+
+        def forward(self, x, *others):
+            return self.fc(x) + others[0] * others[1]
+
+    def order(gate, a, b):
+        return gate(a, b, a)
+
+    model = Gated(order)
+    model.gate = Added()
+    outline = outlined(model, {nn.Linear: ["OutputRMS"]}, torch.ones(2, 4))
+    into = {outline.items[e.source].label for e in outline.edges if e.target == at(outline, "fc")}
+    assert into == {"a"}
 
 
 def test_a_model_that_stayed_python_is_drawn_once():
@@ -145,4 +236,6 @@ def test_a_part_that_stayed_python_holds_what_a_run_has_shown():
     after = instrumented.monitor.outline
     assert after is instrumented.monitor.outline
     assert after.items[at(after, "1")].kind == "python"
-    assert len(labels(after, at(after, "1"))) == 1
+    called, uncalled = (i for i, item in enumerate(after.items) if item.parent == at(after, "1"))
+    assert "never called" not in "".join(after.items[called].notes)
+    assert "never called" in "".join(after.items[uncalled].notes)

@@ -61,3 +61,13 @@ def test_later_calls_and_what_stayed_python_are_as_they_are_drawn():
     assert dict(forward.calls) == {"attention()": 1, "norm": 1, "b.shared": 1}
     assert forward.ways == {("attention()", "norm"), ("", "norm"), ("norm", "b.shared")}
     assert forward.is_followed
+
+
+def test_a_part_that_is_never_called_is_no_call():
+    items = (
+        Item("module", "model"),
+        Item("python", "a", module="a", parent=0),
+        Item("module", "fc", module="a.fc", parent=1),
+        Item("module", "dropout", module="a.dropout", parent=1, is_called=False),
+    )
+    assert dict(forwards_of(Outline(items, ()))["a"].calls) == {"fc": 1}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +21,10 @@ Scope = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True)
 class CallNode:
-    """A call of a module whose inside is not followed.
+    """A call of a module, or of a function that is read, whose inside is not followed.
 
     Attributes:
-        module: The module's name.
+        module: The module's name, or that of the function's site.
         call: The number of the call in one forward, from 0 on.
         scope: The followed forwards that it was called in.
     """
@@ -48,6 +48,9 @@ class JoinNode:
     number: int
     scope: Scope
 
+
+Argument = int | str
+"""An argument of a call: its position, or its name."""
 
 IN, OUT = "in", "out"
 """The inputs and the outputs of a forward, as nodes of the flow inside it."""
@@ -94,7 +97,7 @@ class Frame:
                 waiting += _behind(inner)
 
     def has_calls_in(self, scope: Scope) -> bool:
-        """True if a module was called in a followed forward, or in one within it."""
+        """True if anything of these was called in a followed forward, or in one within it."""
         n = len(scope)
         return any(isinstance(node, CallNode) and node.scope[:n] == scope for node in self.graph)
 
@@ -107,11 +110,23 @@ class Frame:
         return [source for source in dict.fromkeys(every) if source is not None]
 
     def call(
-        self, node: CallNode, sources: Collection[Any], value: Any, given: Collection[Any]
+        self,
+        node: CallNode,
+        sources: Mapping[Any, Collection[Argument]],
+        value: Any,
+        given: Collection[Any],
     ) -> None:
-        """Records a call, the sources and nodes of what it was given, and what it returned."""
+        """Records a call.
+
+        Args:
+            node: The call.
+            sources: The sources of what it was given, each with the arguments that are of it.
+            value: The value that it returned.
+            given: The autograd nodes of what it was given.
+        """
         self._add(node)
-        self.graph.add_edges_from((source, node) for source in sources)
+        for source, arguments in sources.items():
+            self.graph.add_edge(source, node, arguments=tuple(arguments))
         self.produce(node, value, given)
 
     def end(self, value: Any, scope: Scope) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import CapturedGraph
-from taiyi_fx.passes.flow.contract import IN, CallNode, Frame, Scope, nodes_of
+from taiyi_fx.passes.flow.contract import IN, Argument, CallNode, Frame, Scope, nodes_of
 from taiyi_fx.passes.flow.shapes import Shape, Shapes, shapes_in
 from taiyi_fx.passes.module_tree import names_in
 from taiyi_fx.passes.override import ForwardOverride, forward_of_class
@@ -33,8 +33,8 @@ class Flow:
     Attributes:
         inside: The flow in each forward that stayed Python, by the name and the call of its module:
             a directed graph of `CallNode` and `JoinNode`, from `IN` to `OUT`. An edge says that a
-            result was used to compute the other's input. Forwards within it that stayed Python
-            too are followed in the same graph.
+            result was used to compute the other's input; one to a call has the ``arguments``.
+            Forwards within it that stayed Python too are followed in the same graph.
         shapes: The shapes of inputs and outputs, by the name and the call of a module.
         nodes: The shapes of each node's inputs and outputs, by the node's name, for each captured
             graph and call of its part.
@@ -95,7 +95,7 @@ class Observer:
         key: Any,
         function: Forward,
         args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        kwargs: Mapping[str, Any],
     ) -> Any:
         given = self.unless_failed(shapes_in, (args, kwargs))
         value = function(*args, **kwargs)
@@ -117,20 +117,67 @@ class Observer:
             return (
                 self._begin(call, forward, args, kwargs) if is_python else forward(*args, **kwargs)
             )
-        node, scope = CallNode(*call, self._scope), (*self._scope, call)
-        # Taken before the call: a tensor that it changes in place has another node afterwards.
-        sources, given = list[Any](), set[Any]()
-        self.unless_failed(lambda: sources.extend(frame.sources((args, kwargs), self._scope)))
-        self.unless_failed(lambda: given.update(nodes_of((args, kwargs))))
+        sources, given = self._given_to(frame, args, kwargs)
         if is_python:
+            scope = (*self._scope, call)
             value = self._within(frame, scope, forward, args, kwargs)
             if self.unless_failed(frame.has_calls_in, scope):
                 self.unless_failed(frame.sources, value, scope)
                 return value
         else:
             value = self._within(None, (), forward, args, kwargs)
+        self.unless_failed(frame.call, CallNode(*call, self._scope), sources, value, given)
+        return value
+
+    def around_function(
+        self,
+        site: str,
+        call: int,
+        function: Forward,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        """Calls a function of a followed forward that is read there, as a node of the flow.
+
+        Args:
+            site: The name of its site.
+            call: The number of its call there.
+            function: The function.
+            args: Positional arguments.
+            kwargs: Keyword arguments.
+        """
+        node = CallNode(site, call, self._scope)
+        run = functools.partial(self._followed_function, node, function)
+        return self._noted(self.flow.shapes, (site, call), run, args, kwargs)
+
+    def _followed_function(
+        self, node: CallNode, function: Forward, /, *args: Any, **kwargs: Any
+    ) -> Any:
+        frame = self._frame
+        if frame is None or self.thread != get_ident():
+            return function(*args, **kwargs)
+        sources, given = self._given_to(frame, args, kwargs)
+        value = self._within(None, (), function, args, kwargs)
         self.unless_failed(frame.call, node, sources, value, given)
         return value
+
+    def _given_to(
+        self, frame: Frame, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[dict[Any, list[Argument]], set[Any]]:
+        """The sources of what a call is given, with the arguments of each, and its autograd nodes.
+
+        Taken before the call: a tensor that it changes in place has another node afterwards.
+        """
+        sources, given = dict[Any, list[Argument]](), set[Any]()
+
+        def look() -> None:
+            for argument, value in (*enumerate(args), *kwargs.items()):
+                for source in frame.sources(value, self._scope):
+                    sources.setdefault(source, []).append(argument)
+            given.update(nodes_of((args, kwargs)))
+
+        self.unless_failed(look)
+        return sources, given
 
     def _begin(
         self,
@@ -190,7 +237,7 @@ class Observer:
         scope: Scope,
         forward: Forward,
         args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        kwargs: Mapping[str, Any],
     ) -> Any:
         outer = self._frame, self._scope
         self._frame, self._scope = frame, scope

@@ -144,7 +144,7 @@ class FunctionCalls(TorchFunctionMode):
         frame, named = sys._getframe(1), kwargs or {}
         graphs = self._graphs_of(_operator_at(frame) or func, args, named)
         if graphs and self._is_called_by(frame):
-            made = self._read(func, graphs)(*args, **named)
+            made = self._call(self._read(func, graphs), next(iter(graphs)), args, named)
             self._await_products(func, graphs, args, named, made)
         elif func in self._followed and self._is_called_by(frame):
             return self._follow(func, args, named)
@@ -168,6 +168,14 @@ class FunctionCalls(TorchFunctionMode):
             return func(*args, **kwargs)
         with self:
             return self._followed[func](*args, **kwargs)
+
+    def _call(self, function: Function, site: str, args: Any, kwargs: Any) -> Any:
+        """Calls a function of a site, seen by who follows the forward."""
+        observer = self._run.observer
+        if observer is None:
+            return function(*args, **kwargs)
+        call = self._calls[site].count - 1  # counted as its graph was taken
+        return observer.around_function(site, call, function, args, kwargs)
 
     def _read_compiled_calls(self) -> None:
         """Reads the calls that compiled functions have made since the last call of torch."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pydot
 
@@ -173,7 +173,7 @@ def _edges(view: View) -> Iterator[pydot.Edge]:
             labelled.add((edge.source, edge.shape))
             label = f" {edge.shape}"
         yield _edge(edge, label)
-    yield from _columns([i for i in view.boxes if i not in joined], view)
+    yield from _columns(joined, view)
 
 
 def _edge(edge: Edge, label: str) -> pydot.Edge:
@@ -183,15 +183,34 @@ def _edge(edge: Edge, label: str) -> pydot.Edge:
     return made
 
 
-def _columns(alone: Sequence[int], view: View) -> Iterator[pydot.Edge]:
-    """Invisible edges that put boxes without edges into columns, instead of one long row."""
+def _columns(joined: Collection[int], view: View) -> Iterator[pydot.Edge]:
+    """Invisible edges that put boxes without edges into columns, instead of one long row.
+
+    A column begins below the first box that has edges and stands in the same module, or else
+    Graphviz would draw the module from the top of the picture on.
+    """
     homes: dict[int, list[int]] = {}
-    for i in alone:
-        homes.setdefault(view.homes[i], []).append(i)
-    for members in homes.values():
+    for i in view.boxes:
+        if i not in joined:
+            homes.setdefault(view.homes[i], []).append(i)
+    firsts = _firsts_within(joined, view)
+    for home, members in homes.items():
+        if home in firsts:
+            members.insert(0, firsts[home])
         for place, (above, below) in enumerate(itertools.pairwise(members), 1):
             if place % _COLUMN:
                 yield pydot.Edge(f"n{above}", f"n{below}", style="invis")
+
+
+def _firsts_within(joined: Collection[int], view: View) -> dict[int, int]:
+    """The first box with edges in each cluster, or in those within it."""
+    firsts: dict[int, int] = {}
+    for box in view.boxes:
+        home = view.homes[box] if box in joined else -1
+        while home != -1:
+            firsts.setdefault(home, box)
+            home = view.homes[home]
+    return firsts
 
 
 _PER_ROW = 4

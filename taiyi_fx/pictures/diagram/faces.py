@@ -178,7 +178,7 @@ def _open(item: Item, values: LatestValues, fill: str) -> Face:
 
 
 def _quiet(item: Item) -> str:
-    name = shortened(item.class_name)
+    name = shortened(item.class_name) + ("" if item.is_called else ", never called")
     return f"{name} × {item.count}".strip() if item.count > 1 else name
 
 

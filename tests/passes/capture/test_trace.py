@@ -261,7 +261,7 @@ STAY = {
     uses_a_numpy_number: "reads `self.root`, a numpy.float64",
     uses_with: "uses `with torch.no_grad()`",
     uses_autocast: "uses `with torch.autocast",
-    is_decorated: "is wrapped by `decorate_context`",
+    is_decorated: "is wrapped by `",
     changes_an_attribute: "changes `self.last`",
     counts_itself: "changes `self.scale`",
     appends: "calls `append` of a list",

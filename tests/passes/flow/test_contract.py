@@ -11,7 +11,7 @@ A, B = CallNode("a", 0, SCOPE), CallNode("b", 0, SCOPE)
 
 def called(frame, node, function, x):
     """A call of a module as the observer tells of it."""
-    sources, given = frame.sources(x, SCOPE), set(nodes_of(x))
+    sources, given = {key: [0] for key in frame.sources(x, SCOPE)}, set(nodes_of(x))
     made = function(x)
     frame.call(node, sources, made, given)
     return made

@@ -124,6 +124,20 @@ def test_parts_that_nothing_joins_stand_in_columns():
     assert source.count("style=invis") == 8
 
 
+def test_a_box_that_nothing_joins_stands_below_the_first_of_its_module():
+    items = (
+        Item("module", "model"),
+        Item("op", "in", parent=0),
+        Item("module", "block", "Block", module="block", parent=0),
+        Item("op", "first", parent=2),
+        Item("op", "second", parent=2),
+        Item("module", "dropout", "Dropout", module="block.dropout", parent=2, is_called=False),
+    )
+    source = drawn(Outline(items, (Edge(1, 3), Edge(3, 4))), is_open=(0, 2))
+    assert re.findall(r"(n\d+) -> (n\d+)\s+\[style=invis\]", source) == [("n3", "n5")]
+    assert "Dropout, never called" in source
+
+
 @pytest.mark.parametrize(("direction", "axis", "sign"), [("TB", 1, 1), ("BT", 1, -1), ("LR", 0, 1), ("RL", 0, -1)])  # fmt: skip
 def test_data_flow_the_way_that_is_asked_for(direction, axis, sign):
     items = (Item("module", "model"), *(Item("op", name, parent=0) for name in ("aaa", "bbb", "ccc")))  # fmt: skip

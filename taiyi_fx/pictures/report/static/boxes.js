@@ -56,7 +56,7 @@
   function classText(item) {
     const isRun = item.kind === "fold" || item.kind === "rest";
     if (isRun) return `${item.class_name} × ${item.count}`.trim();
-    if (item.class_name) return item.class_name;
+    if (item.class_name) return item.is_called ? item.class_name : `${item.class_name}, never called`;
     return item.kind === "input" || item.kind === "parameter" ? item.kind : "";
   }
 

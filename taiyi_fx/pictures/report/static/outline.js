@@ -39,6 +39,7 @@
       family: "",
       count: 1,
       notes: [],
+      is_called: true,
       ...stored,
       marks: { ...NO_MARKS, ...stored.marks },
       index,
