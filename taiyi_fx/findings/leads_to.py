@@ -71,10 +71,12 @@ def _is_shrinkage_of_all(_: Finding, effect: Finding, __: Evidence) -> bool:
 
 def _is_of_fading_head(_: Finding, effect: Finding, evidence: Evidence) -> bool:
     """True for the last weight, which comes to less, without decay, where it can tell nothing."""
-    own = evidence.weights.get(effect.module)
+    own = evidence.parameters.weights.get(effect.module)
     if own is None or evidence.optimizer.decays.get(effect.module, 0.0) > 0:
         return False
-    is_last = effect.module == max(evidence.weights, key=lambda name: evidence.modules[name])
+    is_last = effect.module == max(
+        evidence.parameters.weights, key=lambda name: evidence.modules[name]
+    )
     return is_last and 0 < effect.value < own.values[0]
 
 

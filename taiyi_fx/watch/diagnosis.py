@@ -107,7 +107,7 @@ class Diagnosis:
             reasons=self._missing,
             model=ModelFacts.of(self._modules, self._slips_of_sources()),
             optimizer=OptimizerFacts.of(self._modules, self._whole.optimizers),
-            of_losses=self.losses.read(s.quantity for s in evidence.losses),
+            of_losses=self.losses.read(s.quantity for s in evidence.logged.losses),
             inputs=self.inputs.read(),
             forwards_per_step=self._whole.forwards,
             not_finite=self._not_finite,

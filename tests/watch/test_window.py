@@ -26,7 +26,7 @@ def test_of_a_short_training_it_is_the_evidence_of_all_records():
 
 
 def test_of_a_long_one_it_is_bounded_and_begins_at_the_beginning():
-    (loss,) = window(training(np.arange(2000.0).tolist())).evidence().losses
+    (loss,) = window(training(np.arange(2000.0).tolist())).evidence().logged.losses
     assert len(loss.steps) <= 128
     assert loss.values[:3].tolist() == [0.0, 1.0, 2.0]
     assert loss.values[-3:].tolist() == [1997.0, 1998.0, 1999.0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -16,11 +15,12 @@ from taiyi_fx.findings.facts.chain import InRole, passed_back
 from taiyi_fx.findings.facts.empty import empty_steps, is_of_none
 from taiyi_fx.findings.facts.flow import Flow
 from taiyi_fx.findings.facts.given_inputs import GivenInputs
+from taiyi_fx.findings.facts.logged import Logged, is_evaluated, is_metric
 from taiyi_fx.findings.facts.loss_facts import LossFacts
-from taiyi_fx.findings.facts.loss_graph import LossGraph
 from taiyi_fx.findings.facts.model_facts import ModelFacts
 from taiyi_fx.findings.facts.not_finite import NotFinite
 from taiyi_fx.findings.facts.optimizer_facts import OptimizerFacts
+from taiyi_fx.findings.facts.parameters import Parameters
 from taiyi_fx.findings.facts.places import in_order
 from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.watched import Steps, Watched, at_common_steps, grouped
@@ -32,17 +32,8 @@ Reasons: TypeAlias = "Mapping[tuple[str, str], str]"
 """The reason for each missing series, by module and quantity, as `Monitor.missing` has them."""
 
 
-_OF_EVALUATION = re.compile(
-    r"(?<![a-z])(val|valid|validation|eval|evaluation|test|dev|held[ _-]?out)(?![a-z])"
-)
-"""The name of a loss on samples that are not trained on."""
 _MANY = 16
 """Steps in a row with a number of evaluation mode: no evaluation is made so often."""
-_SCALE = 1e-3
-"""The size at which gains of branches begin that are to be nothing at first: 1e-4 to 1e-6."""
-
-
-_NOT_KNOWN = LossFacts()
 
 
 @dataclass(frozen=True)
@@ -156,6 +147,16 @@ class Evidence:
         return f"the operation{'s' * (len(names) > 1)} {listed(names)}" if names else ""
 
     @functools.cached_property
+    def parameters(self) -> Parameters:
+        """The model's parameters."""
+        return Parameters(self)
+
+    @property
+    def logged(self) -> Logged:
+        """The numbers that users log."""
+        return Logged(self)
+
+    @functools.cached_property
     def modules(self) -> dict[str, int]:
         """The place of each module in the order of execution; else of the model's definition."""
         names = in_order(dict.fromkeys(s.module for s in self.series), self.flow.order)
@@ -236,7 +237,7 @@ class Evidence:
 
         No gradient passes such a weight at the first step, and little as long as it is small.
         """
-        if not self.beginning_at_zero:
+        if not self.parameters.beginning_at_zero:
             return frozenset()
         gradients = self.of_quantity("OutputGradRMS")
         return frozenset(s.module for s in gradients if s.values[0] == 0 and s.values.any())
@@ -263,7 +264,7 @@ class Evidence:
         Of logged numbers, losses of training alone: a metric may have no value for some batches.
         """
         empty = empty_steps(self.series)
-        known = (one for one in self.series if not (_is_metric(one) or _is_evaluated(one)))
+        known = (one for one in self.series if not (is_metric(one) or is_evaluated(one)))
         bad = ((one, mask) for one in known if (mask := one.is_bad).any())
         masks = ((one, mask & ~is_of_none(one, empty)) for one, mask in bad)
         return [(one, mask) for one, mask in masks if mask.any()]
@@ -274,71 +275,10 @@ class Evidence:
         return frozenset(s.module for s in self.series if s.direction == "forward")
 
     @functools.cached_property
-    def weights(self) -> dict[str, Watched]:
-        """The norm of each module's weight, by module, in the order of the model."""
-        return self._one_of_each("WeightNorm", "ParameterNorm.weight")
-
-    @functools.cached_property
     def fitted(self) -> frozenset[str]:
         """The modules that LBFGS trains: by a closure that it calls several times in a step."""
         every = (group for group in self.optimizer.group_settings if group.rule == "lbfgs")
         return frozenset(module for group in every for module in group.modules)
-
-    def began_at_zero(self, module: str) -> bool:
-        """True if a module's weight was zero at first: its steps are of any size beside it."""
-        size = self.weights.get(module)
-        return size is not None and len(size.values) > 0 and size.values[0] == 0
-
-    @functools.cached_property
-    def beginning_at_zero(self) -> frozenset[str]:
-        """The modules whose weight was zero at first."""
-        return frozenset(module for module in self.weights if self.began_at_zero(module))
-
-    @functools.cached_property
-    def has_layer_scales(self) -> bool:
-        """True for branches that begin at next to nothing, behind gains of 1e-3 at most.
-
-        As of CaiT, ConvNeXt and many since (arXiv 2103.17239): what lies in them has next to no
-        gradient at first, and so has all that only they lead to.
-        """
-        return any(
-            0 < s.values[0] <= _SCALE and "bias" not in s.quantity and self._is_gain(s)
-            for s in self.of_each("ParameterRMS")
-        )
-
-    def _is_gain(self, s: Watched) -> bool:
-        largest = max(self.counts.values(), default=0.0)
-        return 0 < self.count_of(s) <= 1.01 * np.sqrt(largest)
-
-    @functools.cached_property
-    def weight_gradients(self) -> dict[str, Watched]:
-        """The norm of the gradient of each module's weight, likewise."""
-        return self._one_of_each("WeightGradNorm", "ParameterGradNorm.weight")
-
-    def _one_of_each(self, *quantities: str) -> dict[str, Watched]:
-        found: dict[str, Watched] = {}
-        # Of a recurrent layer, or attention, the first weight: ``weight_ih_l0``; of a weight norm
-        # the one that is trained, as its gain may be frozen.
-        trained = {(s.module, parameter_of(s)) for s in self.of_each("ParameterGradNorm")}
-        every = (
-            s for s in self.of_each(quantities[-1].partition(".")[0]) if "weight" in s.quantity
-        )
-        own = sorted(every, key=lambda s: (s.module, parameter_of(s)) not in trained)
-        for one in (*self.of_quantity(*quantities), *own):
-            found.setdefault(one.module, one)
-        return dict(sorted(found.items(), key=lambda item: self.modules[item[0]]))
-
-    @functools.cached_property
-    def norms_of_parameters(self) -> dict[tuple[str, str], Watched]:
-        """The norm of each parameter, by module and the parameter's name."""
-        of_weights = {(s.module, "weight"): s for s in self.of_quantity("WeightNorm")}
-        every = self.of_each("ParameterNorm")
-        return of_weights | {(s.module, parameter_of(s)): s for s in every}
-
-    @functools.cached_property
-    def sizes_of_parameters(self) -> dict[tuple[str, str], Watched]:
-        """The root of the mean square of each parameter, likewise."""
-        return {(s.module, parameter_of(s)): s for s in self.of_each("ParameterRMS")}
 
     @functools.cached_property
     def norms(self) -> frozenset[str]:
@@ -352,7 +292,7 @@ class Evidence:
         is_norm: dict[str, list[bool]] = {}
         for s in known:
             is_one = is_near(median(s.values), median(gains[s.module].values))
-            is_norm.setdefault(s.role, []).append(is_one and self.is_vector(s.module))
+            is_norm.setdefault(s.role, []).append(is_one and self.parameters.is_vector(s.module))
         return frozenset(s.module for s in known if median(is_norm[s.role]) > 0)
 
     @functools.cached_property
@@ -384,64 +324,6 @@ class Evidence:
             if s.name in biases and np.isclose(s.values[0], biases[s.name].values[0], rtol=0.02)
         )
 
-    def is_vector(self, module: str) -> bool:
-        """True for a weight of few elements beside the largest, as no matrix or embedding has.
-
-        Nor has it several axes, as the kernels of a convolution by channels have, be they few.
-        """
-        counts = self.counts
-        largest = max(counts.values(), default=0.0)
-        is_small = counts.get((module, "weight"), 0.0) <= 1.01 * np.sqrt(largest)
-        own = self.model.attributes.get(module.partition("@")[0])
-        shapes = [shape for name, shape in own.sizes if not name] if own else []
-        return bool(is_small and all(sum(n > 1 for n in shape) < 2 for shape in shapes))
-
-    @functools.cached_property
-    def counts(self) -> dict[tuple[str, str], float]:
-        """The number of elements of each parameter, by module and name, where it is known."""
-        found: dict[tuple[str, str], float] = {}
-        norms = self.norms_of_parameters
-        for name, s in self.sizes_of_parameters.items():
-            if name in norms and s.values[0] > 0:
-                found[name] = float((norms[name].values[0] / s.values[0]) ** 2)
-        return found
-
-    def count_of(self, s: Watched) -> float:
-        """The number of elements of the parameter that a series is of; 0 if it is not known."""
-        return self.counts.get((s.module, parameter_of(s) or "weight"), 0.0)
-
-    @property
-    def losses(self) -> list[Watched]:
-        """Numbers of the user's own that are called a loss, but for those of evaluation."""
-        every = (s for s in self.series if not s.direction and _is_loss(s))
-        return [s for s in every if not _is_evaluated(s)]
-
-    @property
-    def losses_of_evaluation(self) -> list[Watched]:
-        """The losses of evaluation: by the mode that they were logged in, or by their name."""
-        by_name = (s for s in self.series if _is_evaluated(s))
-        return [*filter(_is_loss, (*self.evaluated, *by_name))]
-
-    @property
-    def metrics(self) -> list[Watched]:
-        """The other numbers of the user's own."""
-        return [*filter(_is_metric, self.series)]
-
-    @property
-    def graphs(self) -> list[tuple[Watched, LossGraph]]:
-        """The losses of which it is known how they are made, each with that."""
-        known = ((s, self.of_loss(s).graph) for s in self.losses)
-        return [(s, graph) for s, graph in known if graph is not None]
-
-    @property
-    def known_graphs(self) -> list[LossGraph]:
-        """How the losses are made of which it is known, also of those without a number yet."""
-        return [known.graph for known in self.of_losses.values() if known.graph is not None]
-
-    def of_loss(self, loss: Watched) -> LossFacts:
-        """All that is known of a loss beside its numbers."""
-        return self.of_losses.get(loss.quantity, _NOT_KNOWN)
-
     @functools.cached_property
     def is_from_the_start(self) -> bool:
         """True if the first steps are known; false for a window of later ones."""
@@ -467,29 +349,10 @@ def _is_of_training(evaluated: Watched, last: int) -> bool:
     return in_a_row >= _MANY and bool(last <= evaluated.steps[0])
 
 
-def _is_loss(logged: Watched) -> bool:
-    return "loss" in logged.quantity.lower()
-
-
-def _is_evaluated(one: Watched) -> bool:
-    """True for a logged number whose name says that it is of evaluation, in whatever mode."""
-    return one.is_logged and _OF_EVALUATION.search(one.quantity.lower()) is not None
-
-
-def _is_metric(one: Watched) -> bool:
-    """True for a number that the user logs, which is of the model as a whole, and is no loss."""
-    return one.is_logged and not _is_loss(one)
-
-
 def listed(functions: Sequence[str]) -> str:
     """The names of functions in a sentence."""
     names = [f"`{name}`" for name in functions]
     return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
-
-
-def parameter_of(s: Watched) -> str:
-    """The name of the parameter that a series is of, as of ``ParameterNorm.bias``."""
-    return s.quantity.partition(".")[2]
 
 
 def is_near(size: float, gain: float) -> bool:

@@ -57,7 +57,7 @@ def _lists_of(router: str, evidence: Evidence) -> _Lists:
 def _lists(around: str, evidence: Evidence) -> _Lists:
     """The modules whose names go on with a list's name and a number, by list and number."""
     found: _Lists = {}
-    for one in evidence.weight_gradients.values():
+    for one in evidence.parameters.weight_gradients.values():
         if one.module.startswith(around):
             name, number, *_ = [*one.module[len(around) :].split("."), "", ""]
             if number.isdecimal():

@@ -13,7 +13,7 @@ _GROWN = 3.0
 
 def growth_of_weights(evidence: Evidence, step: int) -> float:
     """How many times as large half of all weights are before a step as at first; 1 if not known."""
-    sizes = (s.before(step + 1).values for s in evidence.weights.values())
+    sizes = (s.before(step + 1).values for s in evidence.parameters.weights.values())
     ratios = [own[-1] / own[0] for own in map(_finite, sizes) if len(own) and own[0] > 0]
     return median(np.array(ratios)) if ratios else 1.0
 
@@ -23,7 +23,7 @@ def overflows(evidence: Evidence, module: str, step: int) -> bool:
 
     A module with a weight multiplies and adds: of finite numbers that makes nothing else.
     """
-    return module in evidence.weights and growth_of_weights(evidence, step) >= _GROWN
+    return module in evidence.parameters.weights and growth_of_weights(evidence, step) >= _GROWN
 
 
 def _finite(values: np.ndarray) -> np.ndarray:

@@ -22,12 +22,6 @@ def test_what_was_known_before_a_step():
     assert evidence({("b", "WeightNorm"): [4.0]}, [5]).before(5).series == ()
 
 
-def test_losses_are_logged_numbers_of_that_name():
-    found = evidence({("", "loss"): 1, ("fc", "OutputRMS"): 1})
-    assert [one.quantity for one in found.losses] == ["loss"]
-    assert found.last_step == 39
-
-
 def test_a_monitor_and_its_run_have_the_same_evidence(tmp_path):
     model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
     cfg = {nn.Linear: ["WeightNorm", "OutputGradRMS"], "1": ["DeadNeuronRatio"]}
@@ -133,9 +127,9 @@ def logged(steps, mode, name="loss"):
 def test_a_loss_of_each_step_in_evaluation_mode_is_of_a_training_in_that_mode():
     """As of a model that nobody puts back into training mode after an evaluation."""
     every = Evidence.of([logged(range(10), "train"), logged(range(10, 40), "eval")])
-    (loss,) = every.losses
+    (loss,) = every.logged.losses
     assert (loss.steps.tolist(), every.evaluated) == ([*range(40)], ())
-    assert Evidence.of([logged(range(40), "eval")]).losses[0].mode == "train"
+    assert Evidence.of([logged(range(40), "eval")]).logged.losses[0].mode == "train"
 
 
 @pytest.mark.parametrize(
@@ -143,20 +137,20 @@ def test_a_loss_of_each_step_in_evaluation_mode_is_of_a_training_in_that_mode():
 )
 def test_a_loss_of_evaluations_beside_a_training_is_none_of_it(steps):
     every = Evidence.of([logged(range(10), "train"), logged(steps, "eval")])
-    assert [len(loss.steps) for loss in every.losses] == [10]
-    assert [len(loss.steps) for loss in every.losses_of_evaluation] == [len(steps)]
+    assert [len(loss.steps) for loss in every.logged.losses] == [10]
+    assert [len(loss.steps) for loss in every.logged.losses_of_evaluation] == [len(steps)]
 
 
 def test_a_loss_of_evaluation_after_each_step_of_a_training_is_none_of_it():
     every = Evidence.of([logged(range(40), "train"), logged(range(40), "eval", "nll_loss")])
-    assert [loss.quantity for loss in every.losses] == ["loss"]
-    assert [loss.quantity for loss in every.losses_of_evaluation] == ["nll_loss"]
+    assert [loss.quantity for loss in every.logged.losses] == ["loss"]
+    assert [loss.quantity for loss in every.logged.losses_of_evaluation] == ["nll_loss"]
 
 
 def test_of_a_long_training_in_evaluation_mode_the_latest_steps_in_a_row_tell():
     thinned = [*range(10, 20), *range(50, 2000, 64), *range(2000, 2064)]
     every = Evidence.of([logged(range(10), "train"), logged(thinned, "eval")])
-    assert ([len(loss.steps) for loss in every.losses], every.evaluated) == (
+    assert ([len(loss.steps) for loss in every.logged.losses], every.evaluated) == (
         [10 + len(thinned)],
         (),
     )

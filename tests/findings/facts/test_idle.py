@@ -79,14 +79,17 @@ def test_a_series_at_work_has_the_other_steps():
     known = mixture(idle=[1], load=np.where(np.arange(N) < 5, 0.25, 0.0))
     idle = idle_experts(known)
     assert idle["mlp.experts.1.up"].tolist() == [0, 1, 2, 3, 4]
-    assert at_work(known.weight_gradients["mlp.experts.1.up"], idle).steps.tolist() == [
+    assert at_work(known.parameters.weight_gradients["mlp.experts.1.up"], idle).steps.tolist() == [
         5,
         6,
         7,
         8,
         9,
     ]
-    assert at_work(known.weight_gradients["head"], idle) is known.weight_gradients["head"]
+    assert (
+        at_work(known.parameters.weight_gradients["head"], idle)
+        is known.parameters.weight_gradients["head"]
+    )
 
 
 def test_evidence_without_a_router_stays_as_it_is():

@@ -86,7 +86,7 @@ def attention_sinks(evidence: Evidence) -> Iterator[Finding]:
 
 def sharp_starts(evidence: Evidence) -> Iterator[Finding]:
     """Attentions of a model that knows nothing yet, of which most rest on the first key."""
-    losses = evidence.losses if evidence.is_from_the_start else []
+    losses = evidence.logged.losses if evidence.is_from_the_start else []
     if not any(_is_untrained(loss, evidence) for loss in losses):
         return
     every = evidence.of_quantity("AttentionEntropy")
@@ -105,7 +105,7 @@ def sharp_starts(evidence: Evidence) -> Iterator[Finding]:
 
 def _is_untrained(loss: Watched, evidence: Evidence) -> bool:
     """True for a loss of a guess; of two, a trained model beside a reference begins there, too."""
-    classes = evidence.of_loss(loss).classes
+    classes = evidence.logged.of_loss(loss).classes
     return classes > _TWO and float(loss.values[0]) >= _UNTRAINED * np.log(classes)
 
 

@@ -120,7 +120,7 @@ def reading_ahead(evidence: Evidence) -> Iterator[Finding]:
     """Models whose targets are the next tokens, and all of whose layers see these."""
     of_next = [
         (loss, graph.shifted[0])
-        for loss, graph in evidence.graphs
+        for loss, graph in evidence.logged.graphs
         if graph.shifted is not None and graph.shifted[1] == 1
     ]
     ahead = [*evidence.of_quantity("AttentionAhead")]
@@ -148,7 +148,7 @@ def unmasked_padding(evidence: Evidence) -> Iterator[Finding]:
 
     A warning where the embedding itself calls that token its padding.
     """
-    paddings = [graph.padding for _, graph in evidence.graphs if graph.padding is not None]
+    paddings = [graph.padding for _, graph in evidence.logged.graphs if graph.padding is not None]
     ahead = evidence.by_module("AttentionAhead")
     seeing = [
         one

@@ -74,7 +74,7 @@ def dead_experts(evidence: Evidence) -> Iterator[Finding]:
 
 def _never_chosen(evidence: Evidence) -> Iterator[Finding]:
     """Experts that no token ever came to."""
-    idle, gradients = idle_experts(evidence), evidence.weight_gradients
+    idle, gradients = idle_experts(evidence), evidence.parameters.weight_gradients
     never = [
         one
         for one in gradients.values()

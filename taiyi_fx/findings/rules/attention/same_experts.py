@@ -35,7 +35,9 @@ def same_weights(evidence: Evidence) -> Iterator[Finding]:
     Weights that begin as copies part at the first step, and one weight of several modules has one
     gradient.
     """
-    every = (s for s in evidence.weights.values() if len(s.values) >= STEPS and not s.call)
+    every = (
+        s for s in evidence.parameters.weights.values() if len(s.values) >= STEPS and not s.call
+    )
     moved = (s for s in every if s.values[-1] != s.values[0])
     for group in grouped(moved, _numbers).values():
         gradients = {g.values.tobytes() for s in group if (g := _gradient(s, evidence)) is not None}
@@ -54,7 +56,7 @@ def _numbers(s: Watched) -> Hashable:
 
 
 def _gradient(weight: Watched, evidence: Evidence) -> Watched | None:
-    gradient = evidence.weight_gradients.get(weight.module)
+    gradient = evidence.parameters.weight_gradients.get(weight.module)
     return gradient if gradient is not None and np.any(gradient.values > 0) else None
 
 
@@ -64,10 +66,10 @@ def untaught_routers(evidence: Evidence) -> Iterator[Finding]:
     While it depends on the experts that they choose.
     """
     routers = dict.fromkeys(s.name for s in evidence.of_quantity("RouterEntropy"))
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         reached = graph.reached
         for name in routers:
-            own = [s for s in evidence.weight_gradients.values() if _is_in(s.name, name)]
+            own = [s for s in evidence.parameters.weight_gradients.values() if _is_in(s.name, name)]
             around = name.rpartition(".")[0]
             experts = {other for other in reached if _is_in(other, around)}
             is_untaught = own and not any(s.name in reached for s in own)

@@ -83,7 +83,7 @@ def chains(evidence: Evidence) -> Iterator[Finding]:
     if min(fitted * np.sign(powers), abs(powers)) < _POWERS:
         return
     first, last = series[0], series[-1]
-    if powers > 0 and evidence.has_layer_scales:
+    if powers > 0 and evidence.parameters.has_layer_scales:
         return
     kind, word = (VANISHING, "shrink") if powers > 0 else (EXPLODING, "grow")
     text = (
@@ -109,6 +109,6 @@ def chains(evidence: Evidence) -> Iterator[Finding]:
 
 def _learns(evidence: Evidence) -> bool:
     """True if a loss has come down, for which the gradients that there are were enough."""
-    losses = (one.values for one in evidence.losses if len(one.values) >= 2 * _STEPS)
+    losses = (one.values for one in evidence.logged.losses if len(one.values) >= 2 * _STEPS)
     ends = [(median(values[:_STEPS]), median(values[-_STEPS:])) for values in losses]
     return any(last < _LEARNT * first for first, last in ends if first > 0)

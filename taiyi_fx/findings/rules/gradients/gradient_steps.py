@@ -70,7 +70,7 @@ def _explained(evidence: Evidence) -> Iterator[tuple[Watched, Numbers]]:
     """The gradient of each weight, and its size over that of what it is made of."""
     given = evidence.by_module("InputRMS")
     returned = evidence.by_module("OutputGradRMS")
-    for module, gradient in evidence.weight_gradients.items():
+    for module, gradient in evidence.parameters.weight_gradients.items():
         if is_recurrent(gradient.name, evidence.model.attributes):
             continue  # whose gradient grows on its way through time
         makers = [of[module] for of in (given, returned) if module in of]

@@ -62,7 +62,7 @@ def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
     every = [s for s in evidence.of_quantity("WeightGradAgreement") if len(s.values) >= _FEW]
     # A weight that is used twice has two gradients, of which each use makes one.
     again = {module.partition("@")[0] for module in evidence.modules if "@" in module}
-    ways = {name for graph in evidence.known_graphs for name in graph.several_ways}
+    ways = {name for graph in evidence.logged.known_graphs for name in graph.several_ways}
     # Where a loss has derivatives of the model in it, those of each layer were read on the way.
     again |= {s.name for s in every} if _are_most(ways, every) else ways
     # And that of a closure is of its last call alone, where layers were read at all of them.
@@ -100,8 +100,8 @@ def _are_parts(cosines: list[Watched], sizes: Mapping[str, Watched], evidence: E
         _usual(s) < _ALONE and _usual(sizes[s.module]) < _PART for s in cosines if s.module in sizes
     ]
     are_many = len(is_part) >= _FEW and sum(is_part) > _MOST * len(cosines)
-    is_game = any(is_of_player(loss, evidence) for loss in evidence.losses)
-    graphs = [graph for graph in evidence.known_graphs if graph != _NO_GRAPH]
+    is_game = any(is_of_player(loss, evidence) for loss in evidence.logged.losses)
+    graphs = [graph for graph in evidence.logged.known_graphs if graph != _NO_GRAPH]
     is_of_one = not graphs or any(graph.is_of_one_forward for graph in graphs)
     return are_many and evidence.forwards_per_step >= _FORWARDS and is_of_one and not is_game
 
@@ -176,8 +176,8 @@ def _first_apart(cosine: Watched, size: Watched | None, common: float) -> int:
 
 def _is_shared(module: str, evidence: Evidence) -> bool:
     """True for a weight of two modules: it has the same norms twice."""
-    own = evidence.weights.get(module)
-    others = (s for s in evidence.weights.values() if s.module != module)
+    own = evidence.parameters.weights.get(module)
+    others = (s for s in evidence.parameters.weights.values() if s.module != module)
     return own is None or any(np.array_equal(own.values, s.values) for s in others)
 
 

@@ -67,9 +67,9 @@ def missing_gradients(evidence: Evidence) -> Iterator[Finding]:
     """Modules without a gradient, where that is not on purpose as far as one can see."""
     lacking = [
         s
-        for s in evidence.weights.values()
+        for s in evidence.parameters.weights.values()
         if len(s.values) >= STEPS
-        and s.module not in evidence.weight_gradients
+        and s.module not in evidence.parameters.weight_gradients
         and _COMPUTED not in _reason(s.module, evidence)
     ]
     cut = [s for s in lacking if _is_cut_off(s.module, evidence)]
@@ -95,7 +95,7 @@ def _lacks_one(module: str, evidence: Evidence) -> bool:
 
 
 def _reason(module: str, evidence: Evidence) -> str:
-    own = (s.quantity for s in (evidence.weights[module],))
+    own = (s.quantity for s in (evidence.parameters.weights[module],))
     names = (*_NAMES, *(name.replace("ParameterNorm", "ParameterGradNorm") for name in own))
     known = evidence.reasons
     return next((known[module, name] for name in names if (module, name) in known), "")
@@ -104,15 +104,15 @@ def _reason(module: str, evidence: Evidence) -> str:
 def _detached(cut: list[Watched], evidence: Evidence) -> Iterator[Finding]:
     """The last of those that are cut off from the loss, before one that is not."""
     place = evidence.modules
-    end = max((place[module] for module in evidence.weight_gradients), default=-1)
+    end = max((place[module] for module in evidence.parameters.weight_gradients), default=-1)
     before = [s for s in cut if place[s.module] < end]
-    if cut and not evidence.weight_gradients and _are_still(cut, evidence):
-        is_made_anew = any(graph.is_made_anew for graph in evidence.known_graphs)
+    if cut and not evidence.parameters.weight_gradients and _are_still(cut, evidence):
+        is_made_anew = any(graph.is_made_anew for graph in evidence.logged.known_graphs)
         text = "no gradient reaches any module, though a loss is logged"
         text += ", which was made anew as a tensor of its own" if is_made_anew else ""
         yield DETACHED_OF_ALL.at(cut[0], 0, text, "gradients", module="")
     at_end = [s for s in cut if place[s.module] > end]
-    if at_end and evidence.weight_gradients:
+    if at_end and evidence.parameters.weight_gradients:
         yield from _without_loss(at_end, evidence)
     last = [s for s in before if _is_last_of_its_role(s, evidence)]
     if last and len(last) == len(before):
@@ -121,7 +121,7 @@ def _detached(cut: list[Watched], evidence: Evidence) -> Iterator[Finding]:
         site, others = before[-1], before[:-1]
         text = f"no gradient reaches {site.module!r}, though each forward calls it"
         text += _nor(others, site, evidence)
-        cuts = evidence.flow.cuts_behind(site.module, evidence.weights)
+        cuts = evidence.flow.cuts_behind(site.module, evidence.parameters.weights)
         text += _cut_by(cuts)
         advice = _OF_CUTS if cuts else DETACHED.advice
         others = {"advice": advice, "functions": tuple(cuts)}
@@ -153,7 +153,9 @@ def _is_last_of_its_role(s: Watched, evidence: Evidence) -> bool:
     """True for the last of several whose others all have a gradient, as of what each block hands
     on to the next one.
     """
-    others = [name for name, one in evidence.weight_gradients.items() if one.role == s.role]
+    others = [
+        name for name, one in evidence.parameters.weight_gradients.items() if one.role == s.role
+    ]
     place = evidence.modules
     return (
         "*" in s.role
@@ -185,12 +187,12 @@ def _is_expert(s: Watched) -> bool:
 
 def _are_still(series: list[Watched], evidence: Evidence) -> bool:
     """True if a loss is logged, and no weight has changed."""
-    return bool(evidence.losses) and all((s.values == s.values[0]).all() for s in series)
+    return bool(evidence.logged.losses) and all((s.values == s.values[0]).all() for s in series)
 
 
 def _cut_off_later(evidence: Evidence) -> Iterator[Finding]:
     """The last of those that had gradients and get none any more, though others do."""
-    gradients = evidence.weight_gradients
+    gradients = evidence.parameters.weight_gradients
     ended = [s for s in gradients.values() if _has_ended(s, evidence)]
     if ended and len(ended) < len(gradients):
         site, others = ended[-1], ended[:-1]
@@ -230,8 +232,8 @@ def _has_ended(gradient: Watched, evidence: Evidence) -> bool:
     module = gradient.module
     if module in evidence.model.frozen or _is_expert(gradient):
         return False
-    is_known = module in evidence.weights and len(gradient.values) >= STEPS
-    return is_known and ends(evidence.weights[module].steps > gradient.steps[-1])
+    is_known = module in evidence.parameters.weights and len(gradient.values) >= STEPS
+    return is_known and ends(evidence.parameters.weights[module].steps > gradient.steps[-1])
 
 
 def _frozen_alone(lacking: list[Watched], evidence: Evidence) -> Iterator[Finding]:
@@ -241,7 +243,7 @@ def _frozen_alone(lacking: list[Watched], evidence: Evidence) -> Iterator[Findin
     """
     passed = {s.module for s in evidence.of_quantity("OutputGradRMS", "OutputGradSndNorm")}
     through = [s for s in lacking if "frozen" in _reason(s.module, evidence) and s.module in passed]
-    place = [evidence.modules[module] for module in evidence.weight_gradients]
+    place = [evidence.modules[module] for module in evidence.parameters.weight_gradients]
     for site in through if len(through) == 1 and place else ():
         if min(place) < evidence.modules[site.module]:
             text = f"{site.module!r} alone is frozen, behind modules that are trained"
@@ -253,7 +255,7 @@ def _odd_ones(lacking: list[Watched], evidence: Evidence) -> Iterator[Finding]:
     roles = dict.fromkeys(s.role for s in lacking)
     odd = [s for role in roles for s in _of_role(role, lacking, evidence)]
     odd.sort(key=lambda s: evidence.modules[s.module])
-    for site, name in in_blocks(odd, evidence.weights):
+    for site, name in in_blocks(odd, evidence.parameters.weights):
         text = f"{named(site, name)} has no gradient, where siblings of it have one"
         why = _reason(site.module, evidence)
         text += f" ({why})" if why else ""
@@ -263,7 +265,9 @@ def _odd_ones(lacking: list[Watched], evidence: Evidence) -> Iterator[Finding]:
 def _of_role(role: str, lacking: list[Watched], evidence: Evidence) -> list[Watched]:
     """The modules of a role that lack a gradient, where most of the others have one."""
     without = {s.module for s in lacking}
-    siblings = [s for s in evidence.weights.values() if s.role == role and len(s.values) >= STEPS]
+    siblings = [
+        s for s in evidence.parameters.weights.values() if s.role == role and len(s.values) >= STEPS
+    ]
     has = [s.module not in without for s in siblings]
     # A frozen beginning is deliberate, and so is all of a role, as the base of an adapter.
     first = has.index(True) if True in has else len(has)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from taiyi_fx.findings.facts.evidence import Evidence, parameter_of
+from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import STEPS
+from taiyi_fx.findings.facts.parameters import parameter_of
 from taiyi_fx.findings.facts.watched import Watched, grouped
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
@@ -45,7 +46,7 @@ def own_parameters(evidence: Evidence) -> Iterator[Finding]:
     yield from _silent(every, pulled, pairs, evidence)
     given = {module for group in evidence.optimizer.group_settings for module in group.modules}
     unused = [s for s in every if s.module in given and _lacks_gradient(s, evidence)]
-    if unused and (pulled or evidence.weight_gradients):
+    if unused and (pulled or evidence.parameters.weight_gradients):
         text = f"no gradient reaches {_named(unused[:1])}, which the optimizer has"
         text += f", nor {len(unused) - 1} more like it" if unused[1:] else ""
         yield UNUSED.at(unused[0], 0, text, "a gradient, as others have")
@@ -66,7 +67,7 @@ def _silent(
         if all(_is_unpulled(pulled.get(_key(s))) for s in own) and own[0].values.any()
     ]
     # Where weights have gradients of 0, too, `zero_gradients` says so.
-    weights = evidence.weight_gradients.values()
+    weights = evidence.parameters.weight_gradients.values()
     if silent and (not weights or any(s.values.any() for s in weights)):
         first, more = silent[0], len(silent) - 1
         text = f"the gradient of {_named(first)} is exactly 0 at every step"

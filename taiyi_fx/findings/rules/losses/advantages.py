@@ -17,7 +17,7 @@ TRAINED_ADVANTAGE = Kind(
 
 def trained_advantages(evidence: Evidence) -> Iterator[Finding]:
     """Losses of policies by which values become what makes the product with advantages small."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         if graph.trained_advantages:
             module = graph.trained_advantages[0]
             text = (

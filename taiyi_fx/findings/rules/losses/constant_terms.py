@@ -33,7 +33,7 @@ def constant_terms(evidence: Evidence) -> Iterator[Finding]:
     Where autograd shows that something without a gradient is added, and no other term with one: of
     what is detached to be logged alone it shows one.
     """
-    graphs = {loss.quantity: (loss, graph) for loss, graph in evidence.graphs}
+    graphs = {loss.quantity: (loss, graph) for loss, graph in evidence.logged.graphs}
     trained = [loss for loss, graph in graphs.values() if graph.has_gradient]
     others = [loss for loss, graph in graphs.values() if not graph.has_gradient]
     terms = {loss.quantity: graph.terms for loss, graph in graphs.values()}

@@ -27,7 +27,7 @@ EVALUATION_INPUTS = Kind(
 
 def evaluation_inputs(evidence: Evidence) -> Iterator[Finding]:
     """The first input that evaluation scales or centres otherwise, where its loss is far above."""
-    given, evaluations = evidence.inputs, evidence.losses_of_evaluation
+    given, evaluations = evidence.inputs, evidence.logged.losses_of_evaluation
     above = [one for one in evaluations if is_far_above(one, evidence)]
     for name, evaluated in given.evaluated.items() if above else ():
         trained, loss = given.trained.get(name, ()), above[0]

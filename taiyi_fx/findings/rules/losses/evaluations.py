@@ -144,7 +144,7 @@ def is_far_above(loss: Watched, evidence: Evidence) -> bool:
 
 def undefined_evaluations(evidence: Evidence) -> Iterator[Finding]:
     """Losses of evaluation that are NaN or Inf."""
-    for loss in evidence.losses_of_evaluation:
+    for loss in evidence.logged.losses_of_evaluation:
         bad = ~np.isfinite(loss.values)
         if bad.any():
             i, many = int(bad.argmax()), int(bad.sum())
@@ -155,7 +155,7 @@ def undefined_evaluations(evidence: Evidence) -> Iterator[Finding]:
 
 def _finite(evidence: Evidence) -> Iterator[Watched]:
     """The losses of evaluation, of which each number counts that is finite."""
-    for loss in evidence.losses_of_evaluation:
+    for loss in evidence.logged.losses_of_evaluation:
         if len((known := loss.at(np.isfinite(loss.values))).values):
             yield known
 
@@ -166,7 +166,7 @@ def _shown(loss: Watched) -> str:
 
 def _of_training(loss: Watched, evidence: Evidence) -> Watched | None:
     """The loss of training beside one of evaluation: the only one, its namesake, or the whole."""
-    every = evidence.losses
+    every = evidence.logged.losses
     if len(every) == 1:
         return every[0]
     same = [one for one in every if one.quantity == loss.quantity]

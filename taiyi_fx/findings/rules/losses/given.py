@@ -35,7 +35,7 @@ UNREACHABLE_TARGETS = Kind(
 
 def unreachable_targets(evidence: Evidence) -> Iterator[Finding]:
     """Errors whose targets an activation behind the last layer cannot return."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         for one in graph.out_of_reach[:1]:
             behind = f" behind {one.module!r}" * bool(one.module)
             reach = (
@@ -59,7 +59,7 @@ BLANK_TARGETS = Kind(
 
 def blank_targets(evidence: Evidence) -> Iterator[Finding]:
     """CTC losses with targets that are the blank, which is between labels and is none itself."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         if graph.blank_targets > 0:
             text = (
                 f"{graph.blank_targets:.0%} of the targets of {loss.quantity!r} are the blank of "
@@ -78,7 +78,7 @@ FLAT_FUNCTION = Kind(
 
 def flat_functions(evidence: Evidence) -> Iterator[Finding]:
     """Roundings and the like behind which weights get gradients of exactly 0."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         if graph.flat:
             first, more = graph.flat[-1], len(graph.flat) - 1  # nodes come from the loss back
             of = f"what {first.module!r} makes" if first.module else "a tensor"
@@ -92,7 +92,7 @@ def flat_functions(evidence: Evidence) -> Iterator[Finding]:
 
 def own_pairs(evidence: Evidence) -> Iterator[Finding]:
     """Cross entropies of a choice among all rows, of which each may choose itself."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         for one in graph.own_pairs[:1]:
             text = (
                 f"on the way to {loss.quantity!r}, each of {one.made[0]} rows chooses among the "
@@ -110,7 +110,7 @@ def dropped_outputs(evidence: Evidence) -> Iterator[Finding]:
     if settings is None or own is None or not (settings.drops and own.numbers.get("training")):
         return
     before = {name.partition("@")[0] for name in evidence.flow.modules_before(last, every)}
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         for layer in before.intersection(graph.last_products) if len(before) == 1 else ():
             text = (
                 f"{last!r} drops {settings.drops:.0%} of what {layer!r} returns, and "
@@ -143,7 +143,7 @@ MOVING_TARGET = Kind(
 
 def masked_products(evidence: Evidence) -> Iterator[Finding]:
     """Softmaxes of scores that a product with 0 and 1 was to mask."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         for one in graph.masked_by_product[:1]:
             behind = f" behind {one.module!r}" * bool(one.module)
             text = (
@@ -156,7 +156,7 @@ def masked_products(evidence: Evidence) -> Iterator[Finding]:
 
 def moving_targets(evidence: Evidence) -> Iterator[Finding]:
     """Errors and divergences of which both sides get gradients."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         for module in graph.moving_targets[:1]:
             by = f", by {module!r}" * bool(module)
             text = (
@@ -176,7 +176,7 @@ PULLED_ALONE = Kind(
 
 def pulled_alone(evidence: Evidence) -> Iterator[Finding]:
     """Losses that pull two outputs together, both of which move, and hold nothing apart."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         if graph.pulled_alone is not None:
             text = (
                 f"{loss.quantity!r} pulls two outputs of the model together, both of them get "
@@ -198,7 +198,7 @@ ODD_RATIOS = Kind(
 
 def odd_ratios(evidence: Evidence) -> Iterator[Finding]:
     """Ratios of a policy's probabilities to its old ones that are not 1 before its first step."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         share = graph.odd_ratios
         if share is not None and share >= _MOSTLY and evidence.is_from_the_start:
             text = (

@@ -76,7 +76,7 @@ _AT_TIMES = (
 
 def divergence(evidence: Evidence) -> Iterator[Finding]:
     """A loss that rose far above where it began, and stays there."""
-    for loss in evidence.losses:
+    for loss in evidence.logged.losses:
         values = smooth(loss.values)
         if len(values) < _FEW or (values <= 0).any():
             continue
@@ -95,7 +95,7 @@ def divergence(evidence: Evidence) -> Iterator[Finding]:
             f"stays there{moved_first(evidence, step)}"
         )
         others: dict[str, str] = {"module": ""}
-        graph = evidence.of_loss(loss).graph
+        graph = evidence.logged.of_loss(loss).graph
         if graph is not None and graph.is_judged:
             text += "; another model judges it, and comes to tell what this one makes from the data"
             # A score without a scale, as a critic's, may be any number.
@@ -110,7 +110,7 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
     Not a faint one that is over at once, that nothing else moves with, and that is less than the
     loss was at first: so hard samples are.
     """
-    for loss in evidence.losses:
+    for loss in evidence.logged.losses:
         scores, medians = trailing_scores(loss.values)
         is_spike = (scores > _SPIKE) & (loss.values > _HIGH * medians)
         if not is_spike.any():
@@ -180,13 +180,13 @@ def _is_tail(values: Numbers, medians: Numbers, is_spike: NDArray[np.bool_]) -> 
 
 def is_unsteady(loss: Watched, evidence: Evidence) -> bool:
     """True for an error of targets that vary more and more, as those that follow the model do."""
-    costs = [one.constant for one in evidence.of_loss(loss).regressions]
+    costs = [one.constant for one in evidence.logged.of_loss(loss).regressions]
     return bool(costs) and max(costs) > _STEADY * min(costs)
 
 
 def guess_of(loss: Watched, evidence: Evidence) -> tuple[float, int]:
     """The loss of a guess that gives all classes the same chance, and how many there are."""
-    classes = evidence.of_loss(loss).classes
+    classes = evidence.logged.of_loss(loss).classes
     return (float(np.log(classes)) if classes > 1 else np.nan), classes
 
 
@@ -200,15 +200,15 @@ def is_of_a_game(loss: Watched, evidence: Evidence) -> bool:
     Not of what is called the loss, as ``"train/loss"`` is, unless it is a judge's, nor of the only
     one, unless it is a player's.
     """
-    graph = evidence.of_loss(loss).graph
+    graph = evidence.logged.of_loss(loss).graph
     if is_the_loss(loss):
         return graph is not None and graph.is_judging
-    return len(evidence.losses) > 1 or is_of_player(loss, evidence)
+    return len(evidence.logged.losses) > 1 or is_of_player(loss, evidence)
 
 
 def is_of_player(loss: Watched, evidence: Evidence) -> bool:
     """True for a loss that is a player's, by its name, or as it is judged or a judge's."""
-    graph = evidence.of_loss(loss).graph
+    graph = evidence.logged.of_loss(loss).graph
     is_one = graph is not None and (graph.is_judged or graph.is_judging)
     return is_one or _PLAYERS.search(loss.quantity.lower()) is not None
 
@@ -218,7 +218,7 @@ def is_of_players(loss: Watched, evidence: Evidence) -> bool:
 
     What one wins the other loses; and a penalty may come in each eighth step alone.
     """
-    return len(evidence.losses) > 1 and not any(map(is_the_loss, evidence.losses))
+    return len(evidence.logged.losses) > 1 and not any(map(is_the_loss, evidence.logged.losses))
 
 
 def is_the_loss(loss: Watched) -> bool:
@@ -235,7 +235,7 @@ def _is_part(loss: Watched, evidence: Evidence) -> bool:
     if not is_of_a_game(loss, evidence):
         return False
     first, last = _ends_of(loss)
-    ends = [_ends_of(whole) for whole in evidence.losses if whole is not loss]
+    ends = [_ends_of(whole) for whole in evidence.logged.losses if whole is not loss]
     return any(begun >= ended >= last and begun >= first for begun, ended in ends)
 
 

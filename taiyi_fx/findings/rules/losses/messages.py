@@ -34,7 +34,7 @@ TORN_EDGES = Kind(
 
 def stray_messages(evidence: Evidence) -> Iterator[Finding]:
     """Layers that send messages among the first few rows, to where they come from, or at random."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         few = [one for one in graph.messages if one.used < _USED * one.rows]
         if few and len(few) == len(graph.messages):
             one = few[-1]  # nodes come from the loss back

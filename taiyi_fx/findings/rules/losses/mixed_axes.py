@@ -19,7 +19,7 @@ _KEPT = "Keep the axis: x - x.mean(1, keepdim=True), and likewise of std, var, s
 
 def broadcasts(evidence: Evidence) -> Iterator[Finding]:
     """Losses of all pairs of samples, by operands of which one lacks an axis; means likewise."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         for one in graph.broadcasts[:1]:
             has_one = len(one.given) == len(one.made)
             other = one.given[:-1] if has_one else (*one.given, 1)
@@ -49,7 +49,7 @@ TORN_VIEW = Kind(
 
 def torn_views(evidence: Evidence) -> Iterator[Finding]:
     """The first view on the way to each loss by which axes are filled with each other."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         for one in graph.views[-1:]:  # nodes come from the loss back
             text = (
                 f"on the way to {loss.quantity!r}, {one.source}, of shape {one.given}, is viewed "

@@ -18,7 +18,7 @@ ODD_NOISE = Kind(
 
 def odd_noise(evidence: Evidence) -> Iterator[Finding]:
     """Noise times the logarithm of a variance, or times the variance, in place of the deviation."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         noise = graph.odd_noise
         if noise is not None:
             returned = f"what {noise.module!r} returns" if noise.module else "a number"
@@ -41,7 +41,7 @@ TURNED_SIGN = Kind(
 
 def turned_signs(evidence: Evidence) -> Iterator[Finding]:
     """Losses that are the least where a factor of what they are computed of is nothing."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         if graph.turned_signs:
             names = graph.turned_signs
             returned = f"what {names[0]!r} returns" if names[0] else "a parameter of the model"

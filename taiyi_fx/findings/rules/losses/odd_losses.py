@@ -67,7 +67,7 @@ def odd_losses(evidence: Evidence) -> Iterator[Finding]:
     """Means of cross entropies that are smaller or larger than logits of their size can cost."""
     if not evidence.is_from_the_start:
         return
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         logits = graph.of_shares
         if logits is not None and not loss.steps[0]:
             yield from _of_shares(loss, logits, evidence)
@@ -127,7 +127,7 @@ def _of_loss(loss: Watched, logits: Logits, bounds: _Bounds, evidence: Evidence)
 
 def _largest_part(loss: Watched, most: float, evidence: Evidence) -> str:
     """The end of a sentence on a loss: the term that costs more than its cross entropy can."""
-    begins = {s.quantity: float(s.values[0]) for s in evidence.losses if not s.steps[0]}
+    begins = {s.quantity: float(s.values[0]) for s in evidence.logged.losses if not s.steps[0]}
     parts = {name: cost for name, cost in begins.items() if most < cost < loss.values[0]}
     name = max(parts, key=lambda name: parts[name], default="")
     return f"; {name!r} begins at {parts[name]:.3g}" if name else ""

@@ -70,7 +70,7 @@ class _Level(NamedTuple):
 
 def plateau(evidence: Evidence) -> Iterator[Finding]:
     """A loss that stays where it began."""
-    for loss in evidence.losses:
+    for loss in evidence.logged.losses:
         if len(loss.values) < _MANY or not np.isfinite(loss.values).all():
             continue
         if is_of_a_game(loss, evidence):
@@ -114,7 +114,7 @@ def _level_of(loss: Watched, evidence: Evidence) -> _Level:
     if classes > 1:
         words = f"a guess among {classes} classes costs {guess:.3g}"
         return _Level(guess, _BELOW * guess, _ABOVE * guess, words)
-    known = evidence.of_loss(loss).regressions
+    known = evidence.logged.of_loss(loss).regressions
     cost = median([one.constant for one in known])
     cases = sum(one.cases for one in known)
     unsure = 2 * np.sqrt(2 / max(cases, 1))  # twice the deviation of a variance of so many
@@ -124,7 +124,7 @@ def _level_of(loss: Watched, evidence: Evidence) -> _Level:
 
 def _is_as_noise(loss: Watched, evidence: Evidence) -> bool:
     """True for targets of which each batch has the mean and the deviation of normal noise."""
-    known = evidence.of_loss(loss).regressions
+    known = evidence.logged.of_loss(loss).regressions
     unsure = median([_UNIT + 2 / np.sqrt(one.cases) for one in known])
     return bool(known) and all(
         abs(one.target - 1) <= unsure and one.target_mean <= unsure for one in known
@@ -133,7 +133,7 @@ def _is_as_noise(loss: Watched, evidence: Evidence) -> bool:
 
 def _alike(loss: Watched, evidence: Evidence) -> str:
     """The ending of a sentence on logits that hardly differ between samples; else empty."""
-    graph = evidence.of_loss(loss).graph
+    graph = evidence.logged.of_loss(loss).graph
     module = graph.logits.module if graph is not None and graph.logits is not None else ""
     known = [s for s in evidence.of_quantity("OutputVariation") if module and s.module == module]
     if not known or not known[0].values[-1] <= _SAME:
@@ -191,7 +191,7 @@ def _is_of_judge(loss: Watched, level: float, evidence: Evidence) -> bool:
 
     A judge that cannot tell the two apart is what a generator is trained for.
     """
-    graph = evidence.of_loss(loss).graph
+    graph = evidence.logged.of_loss(loss).graph
     guess, classes = guess_of(loss, evidence)
     is_of_two = classes == _YES_OR_NO and graph is not None and graph.logits is None
     return is_of_two and _BELOW * 2 * guess <= level <= _ABOVE * 2 * guess

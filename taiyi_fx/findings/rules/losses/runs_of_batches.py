@@ -49,11 +49,11 @@ def sorted_batches(evidence: Evidence) -> Iterator[Finding]:
     Of parts of a loss none: one of a player that wins and loses goes up and down by itself, and
     batches that are sorted show in the whole.
     """
-    whole = [loss for loss in evidence.losses if loss.quantity.lower() == "loss"]
-    for loss in whole or evidence.losses:
+    whole = [loss for loss in evidence.logged.losses if loss.quantity.lower() == "loss"]
+    for loss in whole or evidence.logged.losses:
         if is_of_player(loss, evidence):
             continue
-        batches = evidence.of_loss(loss).targets
+        batches = evidence.logged.of_loss(loss).targets
         if text := _of_one_class_each(batches):
             yield SORTED_BATCHES.at(loss, 0, f"{loss.quantity!r} {text}", _MIXED, module="")
             continue
@@ -77,7 +77,7 @@ def sorted_batches(evidence: Evidence) -> Iterator[Finding]:
 
 def _classes_alone(loss: Watched, evidence: Evidence) -> int:
     """The classes of a cross entropy with no other term, of which a guess costs what it does."""
-    known = evidence.of_loss(loss)
+    known = evidence.logged.of_loss(loss)
     logits = None if known.graph is None else known.graph.logits
     return known.classes if logits is None or logits.is_whole else 0
 

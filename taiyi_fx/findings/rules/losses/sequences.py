@@ -24,7 +24,7 @@ def copied_targets(evidence: Evidence) -> Iterator[Finding]:
     their order, as no decoder is behind it.
     """
     is_causal = any(not one.values.any() for one in evidence.of_quantity("AttentionAhead"))
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         if graph.copied:
             text = (
                 f"the targets of {loss.quantity!r} are the indices that {graph.copied!r} is given, "
@@ -53,7 +53,7 @@ _SHOWN = 3
 
 def held_targets(evidence: Evidence) -> Iterator[Finding]:
     """Losses whose targets are among the entries of what the model is given."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         if graph.held is not None:
             module, entries, count = graph.held
             of = f"that {module!r} is given" if module else "that the model is given"
@@ -75,7 +75,7 @@ _NUMBERS = {2: "two", 3: "three"}
 
 def shifted_targets(evidence: Evidence) -> Iterator[Finding]:
     """Losses whose targets are the tokens after the next one."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         if graph.shifted is not None and graph.shifted[1] in _NUMBERS:
             module, by = graph.shifted
             text = (
@@ -98,7 +98,7 @@ def first_places(evidence: Evidence) -> Iterator[Finding]:
     ahead = [*evidence.of_quantity("AttentionAhead")]
     if not ahead or any(one.values.any() for one in ahead):
         return
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         if graph.first_place is not None:
             of = f"of what {graph.first_place!r} makes, " if graph.first_place else ""
             text = (
@@ -124,7 +124,7 @@ PADDED_PLACE = Kind(
 
 def padded(evidence: Evidence) -> Iterator[Finding]:
     """Losses that have padding for targets, or take what stands at the place of padding alone."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         padding = graph.padding
         if padding is None:
             continue
@@ -153,7 +153,7 @@ IGNORED_CLASS = Kind(
 
 def ignored_classes(evidence: Evidence) -> Iterator[Finding]:
     """Classes that losses leave out where tokens stand that are no padding."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         if graph.ignored is not None:
             number, share, tokens = graph.ignored
             text = (

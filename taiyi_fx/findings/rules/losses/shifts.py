@@ -31,7 +31,7 @@ def shifts(evidence: Evidence) -> Iterator[Finding]:
     """
     if is_game(evidence) or not evidence.is_from_the_start:
         return
-    for loss in evidence.losses:
+    for loss in evidence.logged.losses:
         if len(loss.values) < _BEFORE + _AFTER or (loss.values <= 0).any():
             continue
         guess, _ = guess_of(loss, evidence)

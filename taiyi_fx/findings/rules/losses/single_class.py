@@ -26,8 +26,8 @@ def single_classes(evidence: Evidence) -> Iterator[Finding]:
 
     Not of similarities, among which the first may be the right one of each sample.
     """
-    for loss in evidence.losses:
-        known = evidence.of_loss(loss)
+    for loss in evidence.logged.losses:
+        known = evidence.logged.of_loss(loss)
         logits, batches = (known.graph.logits if known.graph else None), known.targets
         if logits is None or not _is_of_layer(logits, evidence) or is_of_player(loss, evidence):
             continue

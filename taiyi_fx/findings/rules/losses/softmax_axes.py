@@ -55,7 +55,7 @@ NORMALISED_SAMPLES = Kind(
 
 def normalised_samples(evidence: Evidence) -> Iterator[Finding]:
     """Tensors of samples that are divided by their size along these."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         for one in graph.over_samples:
             size = one.given[0]  # or half of them, of two views that the model is given together
             if any(_is_number_of_samples(n, evidence) for n in (size, 2 * size)):
@@ -71,7 +71,7 @@ def softmax_axes(evidence: Evidence) -> Iterator[Finding]:
     """Softmaxes over the samples, one element, or a row of places; of attention, over an axis that
     is not summed over, or not the last.
     """
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         for one in graph.softmaxes:
             is_odd = one.is_of_one or one.is_of_places
             if is_odd or _is_number_of_samples(one.shape[one.axis], evidence):

@@ -57,8 +57,8 @@ CLASS_AXIS = Kind(
 
 def squashed_twice(evidence: Evidence) -> Iterator[Finding]:
     """Losses that squash what the model has squashed already, or nothing of what they should."""
-    for loss in evidence.losses:
-        known = evidence.of_loss(loss)
+    for loss in evidence.logged.losses:
+        known = evidence.logged.of_loss(loss)
         if known.squashed is not None:
             yield _TOLD[known.squashed.how](loss, known.squashed, evidence)
         elif known.graph is not None and known.graph.overlaps:
@@ -84,7 +84,7 @@ def _of_shares(loss: Watched, _: Squashed, evidence: Evidence) -> Finding:
         f"the layer that returns the logits of {loss.quantity!r} is given what a softmax returns: "
         "shares that add up to 1, of which it can make little difference"
     )
-    graph = evidence.of_loss(loss).graph
+    graph = evidence.logged.of_loss(loss).graph
     module = graph.logits.module if graph and graph.logits else ""
     return SQUASHED.at(loss, 0, text, "features", module=module, advice=_FEATURES)
 
@@ -122,7 +122,7 @@ def _of_twice(loss: Watched, given: Squashed, _: Evidence) -> Finding:
 def _of_squashed(loss: Watched, given: Squashed, evidence: Evidence) -> Finding:
     """Names the module that squashed it, if that is the model's last."""
     name = given.function
-    graph, module = evidence.of_loss(loss).graph, _last_of(name, evidence)
+    graph, module = evidence.logged.of_loss(loss).graph, _last_of(name, evidence)
     function = graph.squashing if graph else ""
     of = f"is {function} of" if function else "takes logits, and is given"
     text = f"{loss.quantity!r} {of} what {f'{module!r}, a {name},' if module else name} returns"

@@ -39,9 +39,9 @@ def trivial_losses(evidence: Evidence) -> Iterator[Finding]:
     """Cross entropies that are a thousandth of a guess's within few steps, and stay so."""
     if not evidence.is_from_the_start:
         return
-    for loss in evidence.losses:
+    for loss in evidence.logged.losses:
         guess, classes = guess_of(loss, evidence)
-        graph = evidence.of_loss(loss).graph
+        graph = evidence.logged.of_loss(loss).graph
         if classes and graph is not None and graph.is_judged:
             yield from _of_judged(loss, guess)
             continue

@@ -48,7 +48,7 @@ def unbounded_losses(evidence: Evidence) -> Iterator[Finding]:
 
     No cross entropy is below zero.
     """
-    for loss in evidence.losses:
+    for loss in evidence.logged.losses:
         if (found := _of_range(loss, evidence)) is not None:
             yield found
             continue
@@ -85,7 +85,7 @@ def _most(sizes: Values) -> float:
 
 def _of_range(loss: Watched, evidence: Evidence) -> Finding | None:
     """Targets of yes or no that are no shares: so no answer to them is the best."""
-    known = [one for one in evidence.of_loss(loss).targets if one.is_of_two]
+    known = [one for one in evidence.logged.of_loss(loss).targets if one.is_of_two]
     least, most = min((x.least for x in known), default=0), max((x.most for x in known), default=0)
     if least >= 0 and most <= 1:
         return None
@@ -99,7 +99,7 @@ def _of_range(loss: Watched, evidence: Evidence) -> Finding | None:
 
 def _of_targets(loss: Watched, evidence: Evidence) -> Finding | None:
     """A cross entropy, or a divergence, that is below 0: no probabilities are its targets."""
-    graph = evidence.of_loss(loss).graph
+    graph = evidence.logged.of_loss(loss).graph
     below = np.flatnonzero(loss.values < -_BELOW)
     if graph is None or not len(below):
         return None
@@ -118,7 +118,7 @@ def _of_targets(loss: Watched, evidence: Evidence) -> Finding | None:
 
 def _has_sign(loss: Watched, evidence: Evidence) -> bool:
     """False for yes or no of one of two players: a generator may lower what its judge raises."""
-    graph = evidence.of_loss(loss).graph
+    graph = evidence.logged.of_loss(loss).graph
     is_of_one = is_of_players(loss, evidence) or (graph is not None and graph.is_judged)
     return guess_of(loss, evidence)[1] > _TWO or not is_of_one
 

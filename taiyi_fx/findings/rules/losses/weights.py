@@ -25,7 +25,7 @@ _OF_CLASSES = ("weight of the rarest class", "of that class")
 
 def odd_weights(evidence: Evidence) -> Iterator[Finding]:
     """Weights of classes that grow with their shares in the targets."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         if (odd := graph.odd_weights) is None:
             continue
         subject, those = ("pos_weight", "positive") if odd.is_of_two else _OF_CLASSES
@@ -39,7 +39,7 @@ def odd_weights(evidence: Evidence) -> Iterator[Finding]:
 
 def weighted_means(evidence: Evidence) -> Iterator[Finding]:
     """Weights or masks of elements that come when the mean of all elements is taken already."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         for shape in graph.weighted_means[:1]:
             text = (
                 f"on the way to {loss.quantity!r} the mean of all elements, one number, is "

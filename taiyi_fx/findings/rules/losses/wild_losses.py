@@ -43,8 +43,8 @@ def wild_starts(evidence: Evidence) -> Iterator[Finding]:
     first = float(last.values[0])
     if first < max(_SIZE, _TIMES * before):
         return
-    for loss in evidence.losses:
-        classes = evidence.of_loss(loss).classes
+    for loss in evidence.logged.losses:
+        classes = evidence.logged.of_loss(loss).classes
         guess = _GUESSES * np.log(classes) if classes > _FEW else _LOSS
         if begins_wild(loss, min(guess, _LOSS)):
             start = float(loss.values[0])
@@ -92,7 +92,7 @@ WILD_LOSS = Kind(
 
 def wild_losses(evidence: Evidence) -> Iterator[Finding]:
     """Losses that are far from 1 at the first step, though all outputs are of a usual size."""
-    for loss in evidence.losses if evidence.is_from_the_start else ():
+    for loss in evidence.logged.losses if evidence.is_from_the_start else ():
         first = float(loss.values[0])
         largest = max(
             (float(s.values[0]) for s in evidence.of_quantity("OutputRMS")), default=np.inf
@@ -117,5 +117,7 @@ def _are_steps_large(evidence: Evidence) -> bool:
     """True if the first steps are as large as the weights they change."""
     every = evidence.steps_of_weights
     return any(
-        (s.values[:_FIRST] >= _STEP).any() for s in every if not evidence.began_at_zero(s.module)
+        (s.values[:_FIRST] >= _STEP).any()
+        for s in every
+        if not evidence.parameters.began_at_zero(s.module)
     )

@@ -42,8 +42,8 @@ _STANDARDIZE = (
 
 def worse_than_mean(evidence: Evidence) -> Iterator[Finding]:
     """Losses at whose end the mean of the targets, for each sample the same, would cost half."""
-    for loss in evidence.losses if evidence.is_from_the_start else ():
-        known = evidence.of_loss(loss).regressions
+    for loss in evidence.logged.losses if evidence.is_from_the_start else ():
+        known = evidence.logged.of_loss(loss).regressions
         costs = [one.constant for one in known]
         worst = max(costs, default=np.nan)
         last = median(loss.values[-max(1, len(loss.values) // _PARTS) :])

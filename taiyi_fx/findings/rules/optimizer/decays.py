@@ -38,12 +38,12 @@ def large_decays(evidence: Evidence) -> Iterator[Finding]:
     """Weights of which decay takes half a percent or more at each step, or that it makes larger."""
     grown = [
         s
-        for module, s in evidence.weights.items()
+        for module, s in evidence.parameters.weights.items()
         if evidence.optimizer.decays.get(module, 0.0) < 0
     ]
     if grown:
         site, decay = grown[0], evidence.optimizer.decays[grown[0].module]
-        name = "" if len(grown) >= _MOST * len(evidence.weights) else site.module
+        name = "" if len(grown) >= _MOST * len(evidence.parameters.weights) else site.module
         subject = "half of all weights and more" if not name else repr(name)
         text = f"the weight decay of {subject} is {decay:.3g}, below 0: it makes them grow"
         others = {"module": name, "value": decay, "severity": "alert"}
@@ -52,17 +52,19 @@ def large_decays(evidence: Evidence) -> Iterator[Finding]:
     rates = _rates(evidence)
     shares = {
         s.module: rates[s.module] * evidence.optimizer.shrinkage[s.module]
-        for s in evidence.weights.values()
+        for s in evidence.parameters.weights.values()
         if s.module in evidence.optimizer.shrinkage and s.module in rates
     }
-    odd = [s for module, s in evidence.weights.items() if shares.get(module, 0.0) >= _SHARE]
+    odd = [
+        s for module, s in evidence.parameters.weights.items() if shares.get(module, 0.0) >= _SHARE
+    ]
     if not odd:
         yield from _outweighing(evidence)
         return
-    if len(odd) >= _MOST * len(evidence.weights):
+    if len(odd) >= _MOST * len(evidence.parameters.weights):
         yield _finding(odd[0], "", "half of all weights", shares[odd[0].module], evidence)
         return
-    for site, name in in_blocks(odd, evidence.weights):
+    for site, name in in_blocks(odd, evidence.parameters.weights):
         yield _finding(site, name, named(site, name), shares[site.module], evidence)
 
 
@@ -71,7 +73,11 @@ def _outweighing(evidence: Evidence) -> Iterator[Finding]:
     times: dict[str, float] = {}
     for module in _within_gradients(evidence):
         decay = evidence.optimizer.decays.get(module, 0.0)
-        known = [of[module] for of in (evidence.weights, evidence.weight_gradients) if module in of]
+        known = [
+            of[module]
+            for of in (evidence.parameters.weights, evidence.parameters.weight_gradients)
+            if module in of
+        ]
         if len(known) < 2 or decay <= 0:
             continue
         norm, slope = at_common_steps(known)
@@ -81,8 +87,8 @@ def _outweighing(evidence: Evidence) -> Iterator[Finding]:
             ratios = decay * norm.values / np.maximum(slope.values, np.finfo(float).tiny)
             times[module] = median(ratios)
     odd = [name for name, ratio in times.items() if ratio >= 1]
-    if len(odd) > _MOST * len(evidence.weights):
-        site = evidence.weights[odd[0]]
+    if len(odd) > _MOST * len(evidence.parameters.weights):
+        site = evidence.parameters.weights[odd[0]]
         decay = evidence.optimizer.decays[site.module]
         text = (
             f"the weight decay of half of all weights, {decay:.3g}, is added to the gradient, and "

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from taiyi_fx.findings.blocks import in_blocks, named
-from taiyi_fx.findings.facts.evidence import Evidence, parameter_of
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.parameters import parameter_of
 from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.watched import Values, Watched, at_common_steps
 from taiyi_fx.findings.finding import Finding
@@ -62,7 +63,7 @@ def foreign_steps(evidence: Evidence) -> Iterator[Finding]:
         yield _finding(first, "", ", and most weights leap with it")
         return
     sites = {one.site.module: one for one in found}
-    for site, name in in_blocks([one.site for one in found], evidence.weights):
+    for site, name in in_blocks([one.site for one in found], evidence.parameters.weights):
         yield _finding(
             sites[site.module], name, f", so that {named(site, name)} is moved by something else"
         )
@@ -87,7 +88,9 @@ def _is_of_all(first: _Excess, known: Sequence[Watched]) -> bool:
 
 def _excess(s: Watched, evidence: Evidence) -> _Excess | None:
     number, _ = evidence.optimizer.groups[s.module]
-    if number >= len(evidence.optimizer.group_settings) or evidence.began_at_zero(s.module):
+    if number >= len(evidence.optimizer.group_settings) or evidence.parameters.began_at_zero(
+        s.module
+    ):
         return None
     settings = evidence.optimizer.group_settings[number]
     largest = _largest_rate(number, evidence)
@@ -103,7 +106,7 @@ def _excess(s: Watched, evidence: Evidence) -> _Excess | None:
 
 
 def _beside_rate(s: Watched, most: float, decay: float, evidence: Evidence) -> _Excess | None:
-    own = evidence.sizes_of_parameters.get((s.module, parameter_of(s)))
+    own = evidence.parameters.sizes.get((s.module, parameter_of(s)))
     if own is None:
         return None
     ratio, size = at_common_steps([s, own])
@@ -111,7 +114,10 @@ def _beside_rate(s: Watched, most: float, decay: float, evidence: Evidence) -> _
 
 
 def _beside_gradients(s: Watched, rate: float, decay: float, evidence: Evidence) -> _Excess | None:
-    size, gradient = evidence.weights.get(s.module), evidence.weight_gradients.get(s.module)
+    size, gradient = (
+        evidence.parameters.weights.get(s.module),
+        evidence.parameters.weight_gradients.get(s.module),
+    )
     if size is None or gradient is None or s.quantity != "UpdateRatio.weight":
         return None
     ratio, size = at_common_steps([s, size])

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 
 from taiyi_fx.findings.blocks import in_blocks, named
-from taiyi_fx.findings.facts.evidence import Evidence, parameter_of
+from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.idle import at_work, idle_experts
 from taiyi_fx.findings.facts.lasting import STEPS, ends, mostly, since
+from taiyi_fx.findings.facts.parameters import parameter_of
 from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.watched import Watched, names_of
 from taiyi_fx.findings.finding import Finding
@@ -97,7 +98,7 @@ def zero_gradients(evidence: Evidence) -> Iterator[Finding]:
     Experts without a token have none: `dead_experts` looks at these.
     """
     idle = idle_experts(evidence)
-    known = (at_work(s, idle) for s in evidence.weight_gradients.values())
+    known = (at_work(s, idle) for s in evidence.parameters.weight_gradients.values())
     every = [s for s in known if len(s.values) >= STEPS]
     silent = [s for s in every if mostly(s.values == 0) or ends(s.values == 0)]
     if not silent:
@@ -129,10 +130,10 @@ def _is_unfed(site: Watched, step: int, evidence: Evidence) -> bool:
 
 def no_update(evidence: Evidence) -> Iterator[Finding]:
     """Modules that have a gradient and never change, while others do."""
-    gradients, rounded = evidence.weight_gradients, rounded_away(evidence)
+    gradients, rounded = evidence.parameters.weight_gradients, rounded_away(evidence)
     # Frozen after a training, a weight still has the last gradient of that.
     out = rounded | evidence.model.frozen | _left_from_before(evidence)
-    weights = (s for s in evidence.weights.values() if s.module not in out)
+    weights = (s for s in evidence.parameters.weights.values() if s.module not in out)
     # What no optimizer has will not move later either.
     known = [s for s in weights if len(s.values) >= _SOON]
     every = [s for s in known if len(s.values) >= _MANY or s.module in evidence.optimizer.left_out]
@@ -142,7 +143,7 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
     # A norm may be rounded to what it was, though elements move.
     steps = evidence.of_quantity("UpdateRatio.weight")
     moving = {s.module for s in steps if (s.values[_first(s) :] > 0).any()}
-    least = max(least / 2, _NOTHING if evidence.has_layer_scales else 0.0)
+    least = max(least / 2, _NOTHING if evidence.parameters.has_layer_scales else 0.0)
     still = [
         s for s in every if _is_still(s) and s.module not in moving and pulls[s.module] > least
     ]
@@ -169,13 +170,17 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
         return
     yield from _dropped([s for s in known if s not in still], evidence)
     unfed = {s.module for s in still if _has_no_gradient_at_steps(s, evidence)}
-    for site, name in in_blocks([s for s in still if s.module in unfed], evidence.weights):
+    for site, name in in_blocks(
+        [s for s in still if s.module in unfed], evidence.parameters.weights
+    ):
         text = (
             f"{named(site, name)} never changes: the optimizer has it, and has taken no step of "
             "it, as its gradient is None by then"
         )
         yield WITHOUT_GRADIENT.at(site, 0, text, expected, module=name)
-    for site, name in in_blocks([s for s in still if s.module not in unfed], evidence.weights):
+    for site, name in in_blocks(
+        [s for s in still if s.module not in unfed], evidence.parameters.weights
+    ):
         text = f"{named(site, name)} never changes, though it has a gradient and others change"
         is_left_out = site.module in evidence.optimizer.left_out
         text += _of_optimizer(evidence) if is_left_out else in_group(name, evidence)
@@ -193,7 +198,7 @@ def _left_from_before(evidence: Evidence) -> frozenset[str]:
     beside = evidence.called & evidence.optimizer.left_out if reached else frozenset()
     return frozenset(
         s.module
-        for s in evidence.weight_gradients.values()
+        for s in evidence.parameters.weight_gradients.values()
         if s.module in beside and s.module not in reached and (s.values == s.values[0]).all()
     )
 
@@ -209,7 +214,7 @@ def _dropped(known: Sequence[Watched], evidence: Evidence) -> Iterator[Finding]:
     """Modules that moved, and stay since some step, which no optimizer has any more."""
     left = [s for s in known if s.module in evidence.optimizer.left_out and not _is_still(s)]
     dropped = [s for s in left if _stays_under_pull(s, evidence)]
-    for site, name in in_blocks(dropped, evidence.weights):
+    for site, name in in_blocks(dropped, evidence.parameters.weights):
         i = _since_still(site)
         text = (
             f"from step {site.steps[i]} on {named(site, name)} does not change, though it has a "
@@ -224,7 +229,7 @@ def _stays_under_pull(s: Watched, evidence: Evidence) -> bool:
 
 def _is_pulled_since(s: Watched, evidence: Evidence) -> bool:
     """True for a weight that has a gradient at all numbers since it does not change."""
-    gradient = evidence.weight_gradients.get(s.module)
+    gradient = evidence.parameters.weight_gradients.get(s.module)
     if gradient is None:
         return False
     return bool((gradient.values[gradient.steps >= s.steps[_since_still(s)]] > 0).all())

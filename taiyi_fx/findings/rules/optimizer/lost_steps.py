@@ -46,7 +46,10 @@ def lost_steps(evidence: Evidence) -> Iterator[Finding]:
 def _share(s: Watched, evidence: Evidence) -> float | None:
     """The size of a weight's steps, less its decay, beside its rate times the gradients before."""
     number, _ = evidence.optimizer.groups.get(s.module, (-1, 0.0))
-    size, gradient = evidence.weights.get(s.module), evidence.weight_gradients.get(s.module)
+    size, gradient = (
+        evidence.parameters.weights.get(s.module),
+        evidence.parameters.weight_gradients.get(s.module),
+    )
     is_known = (
         0 <= number < len(evidence.optimizer.group_settings) and s.quantity == "UpdateRatio.weight"
     )

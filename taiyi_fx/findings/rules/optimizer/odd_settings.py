@@ -46,7 +46,7 @@ NEGATIVE_RATE = Kind(
 
 def odd_settings(evidence: Evidence) -> Iterator[Finding]:
     """Momenta near or above 1, or of no gradient; single groups that go uphill; rates below 0."""
-    for site in [*evidence.weights.values()][:1]:
+    for site in [*evidence.parameters.weights.values()][:1]:
         yield from _of_groups(site, evidence)
     yield from _negative_rates(evidence)
 
@@ -92,14 +92,16 @@ def _epsilon_over_gradients(group: GroupSettings, evidence: Evidence) -> float:
 
     Of weights that hardly move alone: some recipes have a large one on purpose, and a rate for it.
     """
-    own = {*group.modules} - evidence.beginning_at_zero
+    own = {*group.modules} - evidence.parameters.beginning_at_zero
     moves = [median(s.last_half) for s in evidence.steps_of_weights if s.name in own]
     if group.epsilon < _LEAST or not moves or not median(moves) < _SLOW:
         return 0.0
     sizes = [
         median(s.values) / np.sqrt(count)
-        for s in evidence.weight_gradients.values()
-        if s.name in own and (count := evidence.count_of(s)) and np.isfinite(s.values).all()
+        for s in evidence.parameters.weight_gradients.values()
+        if s.name in own
+        and (count := evidence.parameters.count_of(s))
+        and np.isfinite(s.values).all()
     ]
     usual = median(sizes)
     return group.epsilon / usual if usual > 0 else 0.0
@@ -116,7 +118,7 @@ def _negative_rates(evidence: Evidence) -> Iterator[Finding]:
 
 def _name(modules: Sequence[str], evidence: Evidence) -> str:
     """The part of the model that a group has; empty of half of the modules and more."""
-    known: dict[str, Watched] = evidence.weights
+    known: dict[str, Watched] = evidence.parameters.weights
     own = [name for name in modules if name in known]
     is_most = not own or len(own) > _MOST * len(known)
     return "" if is_most else common_block(own)

@@ -92,7 +92,7 @@ def _finding(
     evidence: Evidence,
     severity: Severity,
 ) -> Finding:
-    site, name = next(iter(in_blocks(own, evidence.weights)))
+    site, name = next(iter(in_blocks(own, evidence.parameters.weights)))
     group, rate = evidence.optimizer.groups[site.module]
     usual = rates[1]
     more = f" and {len(own) - 1} more modules" if name == site.module and len(own) > 1 else ""

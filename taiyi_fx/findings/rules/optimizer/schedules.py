@@ -199,7 +199,9 @@ def raised_rates(evidence: Evidence) -> Iterator[Finding]:
         is_raised[: _FEW - 1] = False
         for i in np.flatnonzero(is_raised & (largest > 0)) + 1:
             before, since = one.steps[i - 1], one.steps[i]
-            if not any(_gets_worse(loss, int(before), int(since)) for loss in evidence.losses):
+            if not any(
+                _gets_worse(loss, int(before), int(since)) for loss in evidence.logged.losses
+            ):
                 continue
             first, last = one.values[i - 1], one.values[i]
             text = (

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from taiyi_fx.findings.facts.evidence import Evidence, parameter_of
+from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import STEPS, lasting, since
+from taiyi_fx.findings.facts.parameters import parameter_of
 from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.watched import Watched, at_common_steps
 from taiyi_fx.findings.finding import Finding
@@ -119,7 +120,7 @@ def undecaying_moments(evidence: Evidence) -> Iterator[Finding]:
     In bfloat16 a number times 0.999 is the number itself: the mean of squares only grows, and steps
     stay as small as the largest gradients so far made them.
     """
-    of_weights = evidence.weight_gradients.values()
+    of_weights = evidence.parameters.weight_gradients.values()
     every = (s for s in of_weights if s.module in evidence.optimizer.undecaying_moments)
     fallen = [(s, _fall(s)) for s in every if len(s.values) >= 2 * STEPS]
     fallen = [(s, fall) for s, fall in fallen if fall >= _FALL]

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from taiyi_fx.findings.blocks import common_block, in_blocks, named
-from taiyi_fx.findings.facts.evidence import Evidence, parameter_of
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.parameters import parameter_of
 from taiyi_fx.findings.facts.robust import log10, median
 from taiyi_fx.findings.facts.watched import Values, Watched
 from taiyi_fx.findings.finding import Finding
@@ -106,7 +107,7 @@ def odd_steps(evidence: Evidence) -> Iterator[Finding]:
         odd = [s for s, size in known if abs(size - middle) >= _POWERS]
         usual = np.power(10.0, middle)
         odd = [s for s in odd if not _may_be_odd(s, float(usual), evidence)]
-        for one, name in in_blocks(odd, evidence.weights):
+        for one, name in in_blocks(odd, evidence.parameters.weights):
             yield _odd(one, name, float(usual), evidence)
 
 
@@ -118,12 +119,12 @@ def _may_be_odd(s: Watched, usual: float, evidence: Evidence) -> bool:
     away channel by channel.
     """
     if median(_finite(s)) > usual:
-        return evidence.has_layer_scales
+        return evidence.parameters.has_layer_scales
     own = evidence.model.attributes.get(s.name)
     is_norm = s.name in evidence.norms or (own is not None and "Norm" in own.kind)
-    is_counted = (s.module, "weight") in evidence.counts
-    is_gain = is_norm or (is_counted and evidence.is_vector(s.module))
-    return evidence.has_layer_scales or is_gain
+    is_counted = (s.module, "weight") in evidence.parameters.counts
+    is_gain = is_norm or (is_counted and evidence.parameters.is_vector(s.module))
+    return evidence.parameters.has_layer_scales or is_gain
 
 
 def _alike(evidence: Evidence) -> Iterator[list[Watched]]:
@@ -136,7 +137,9 @@ def _alike(evidence: Evidence) -> Iterator[list[Watched]]:
     every = [*_moved(evidence)]
     of = evidence.in_branches
     for kind in ((False, False), (False, True), (True, False), (True, True)):
-        yield [s for s in every if (s.module in of, evidence.is_vector(s.module)) == kind]
+        yield [
+            s for s in every if (s.module in of, evidence.parameters.is_vector(s.module)) == kind
+        ]
 
 
 def _smaller(series: Sequence[Watched], evidence: Evidence) -> Values:
@@ -158,7 +161,7 @@ def _moved(evidence: Evidence) -> Iterator[Watched]:
     """
     for s in evidence.steps_of_weights:
         moves = len(s.values) >= _STEPS and median(_finite(s)) > 0
-        if moves and not evidence.began_at_zero(s.module):
+        if moves and not evidence.parameters.began_at_zero(s.module):
             yield s
 
 
@@ -205,7 +208,7 @@ def _all_anew(
     known = [(s, i) for s, i in zip(series, steps, strict=True) if i is not None]
     for step in sorted({int(s.steps[i]) for s, i in known}):
         anew = [(s, i) for s, i in known if s.steps[i] == step and _is_replaced(s, i, evidence)]
-        matrices = [s for s in series if not evidence.is_vector(s.module)]
+        matrices = [s for s in series if not evidence.parameters.is_vector(s.module)]
         if len(anew) > max(_FEW, len(matrices) / 2):
             site, i = anew[0]
             text = (
@@ -218,15 +221,15 @@ def _all_anew(
 
 def _grows_from_zero(s: Watched, i: int, evidence: Evidence) -> bool:
     """True for a step of a weight that began at zero, and is next to it still beside its latest."""
-    size = evidence.weights.get(s.module)
-    if size is None or not evidence.began_at_zero(s.module):
+    size = evidence.parameters.weights.get(s.module)
+    if size is None or not evidence.parameters.began_at_zero(s.module):
         return False
     before, latest = size.values[size.steps < s.steps[i]][-1:], size.values[-1]
     return bool((before < _GROWN * latest).all())
 
 
 def _is_replaced(s: Watched, i: int, evidence: Evidence) -> bool:
-    size = evidence.weights.get(s.module)
+    size = evidence.parameters.weights.get(s.module)
     if size is None or s.values[i] * _gap(s, i) < _ANEW or i + 1 >= len(s.values):
         return False
     before = size.values[size.steps < s.steps[i]][-1:]
@@ -273,7 +276,7 @@ def _is_nothing_yet(s: Watched, evidence: Evidence) -> bool:
     """True for a weight that began at zero and is still next to it: all its steps are large beside
     it, however small they are.
     """
-    size = evidence.sizes_of_parameters.get((s.module, parameter_of(s)))
+    size = evidence.parameters.sizes.get((s.module, parameter_of(s)))
     return size is not None and size.values[0] == 0 and size.values[-1] <= _NOTHING
 
 
@@ -308,7 +311,7 @@ def _is_large(s: Watched, evidence: Evidence) -> bool:
 
 def _comparable(s: Watched, evidence: Evidence) -> Values:
     """The steps of a weight, each beside a size that is no tiny one's; none if it had no size."""
-    size = evidence.weights.get(s.module)
+    size = evidence.parameters.weights.get(s.module)
     if size is None or _began_at_nothing(size, evidence) or s.module in evidence.fitted:
         return np.empty(0)
     return s.values * _share_of_usual(s, size, evidence)
@@ -330,10 +333,12 @@ def _share_of_usual(s: Watched, size: Watched, evidence: Evidence) -> Values:
     table of word2vec does: they are to grow, and are no measure of what changes them. If those of
     others are as tiny, the size that it has in the end is one.
     """
-    count = evidence.count_of(size)
+    count = evidence.parameters.count_of(size)
     if not count or not _is_tiny(size, count):
         return np.ones(len(s.values))
-    known = [(one, evidence.count_of(one)) for one in evidence.weights.values()]
+    known = [
+        (one, evidence.parameters.count_of(one)) for one in evidence.parameters.weights.values()
+    ]
     usual = median([one.values[0] / np.sqrt(n) for one, n in known if n])
     sizes = size.values / np.sqrt(count)
     return np.minimum(1.0, np.interp(s.steps, size.steps, sizes) / max(usual, sizes[-1]))
@@ -351,7 +356,7 @@ def _of_forwards(evidence: Evidence) -> str:
 
 def _began_at_nothing(size: Watched, evidence: Evidence) -> bool:
     """True for a weight that grew tenfold, from elements that were tiny."""
-    count = evidence.count_of(size)
+    count = evidence.parameters.count_of(size)
     is_tiny = not count or _is_tiny(size, count)
     latest = size.values[np.isfinite(size.values)][-1:]  # of which a first look has not many
     return bool(is_tiny and (size.values[0] < 0.1 * latest).all())
@@ -407,7 +412,7 @@ def _finds_its_size(s: Watched) -> bool:
 
 def _has_learnt(evidence: Evidence) -> bool:
     """True if a loss is half of what it was at first, and all are below that."""
-    ends = [(s.values[0], median(s.values[-_STEPS:])) for s in evidence.losses]
+    ends = [(s.values[0], median(s.values[-_STEPS:])) for s in evidence.logged.losses]
     shares = [last / first for first, last in ends if first > 0]
     return bool(shares) and max(shares) < 1 and min(shares) < _LEARNT
 
@@ -462,7 +467,10 @@ def _times_cut(s: Watched, evidence: Evidence) -> float | None:
     """The step that SGD makes of the gradient as it was read, over the one that it takes."""
     number, rate = evidence.optimizer.groups.get(s.module, (-1, 0.0))
     groups, took = evidence.optimizer.group_settings, median(_finite(s))
-    size, gradient = evidence.weights.get(s.module), evidence.weight_gradients.get(s.module)
+    size, gradient = (
+        evidence.parameters.weights.get(s.module),
+        evidence.parameters.weight_gradients.get(s.module),
+    )
     if not 0 <= number < len(groups) or groups[number].rule != "sgd" or not took > 0:
         return None
     if size is None or gradient is None or s.quantity != "UpdateRatio.weight":

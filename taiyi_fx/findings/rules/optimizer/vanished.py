@@ -21,7 +21,7 @@ def share_left(evidence: Evidence) -> float | None:
     None where that of any weight is more, or is not known.
     """
     shares = [0.0]
-    for one in evidence.weight_gradients.values():
+    for one in evidence.parameters.weight_gradients.values():
         first = median(one.values[:_FIRST])
         if len(one.values) < _FEW or not np.isfinite(first) or first <= 0:
             return None

@@ -20,7 +20,11 @@ PARTED_COPIES = Kind(
 
 def parted_copies(evidence: Evidence) -> Iterator[Finding]:
     """An embedding and a matrix with the same weight at first, which each of them then changes."""
-    known = [s for s in evidence.weights.values() if s.steps[0] == 0 and not _is_plain(s, evidence)]
+    known = [
+        s
+        for s in evidence.parameters.weights.values()
+        if s.steps[0] == 0 and not _is_plain(s, evidence)
+    ]
     named = _embeddings(evidence)
     embeddings = [s for s in known if s.module in named]
     matrices = [s for s in known if s.module not in named]
@@ -39,10 +43,10 @@ def _embeddings(evidence: Evidence) -> set[str]:
     returned = {s.module: s.values[0] for s in evidence.of_quantity("OutputRMS")}
     sizes = {s.module: s.values[0] for s in evidence.of_quantity("ParameterRMS.weight")}
     alike = {m for m in sizes.keys() & returned.keys() if is_near(returned[m], sizes[m])}
-    return alike | (evidence.weights.keys() - given)
+    return alike | (evidence.parameters.weights.keys() - given)
 
 
 def _is_plain(one: Watched, evidence: Evidence) -> bool:
     """True for a gain, and for a weight of zeros or of ones, as an identity has, of any size."""
     square = float(one.values[0]) ** 2
-    return evidence.is_vector(one.module) or abs(square - round(square)) < 1e-6 * square
+    return evidence.parameters.is_vector(one.module) or abs(square - round(square)) < 1e-6 * square

@@ -36,7 +36,7 @@ def foreign_outputs(evidence: Evidence) -> Iterator[Finding]:
         if own is None or not is_known or len(one.values) < STEPS:
             continue
         width, outputs = own.features
-        sizes = [one, given[one.module], evidence.weights[one.module]]
+        sizes = [one, given[one.module], evidence.parameters.weights[one.module]]
         returned, x, weight = at_common_steps(sizes)
         bound = weight.values * x.values * np.sqrt(width / outputs) + _bias(one, evidence)
         beyond = returned.values > _TIMES * bound
@@ -51,10 +51,10 @@ def foreign_outputs(evidence: Evidence) -> Iterator[Finding]:
 
 def _is_weight_of(own: Attributes | None, one: Watched, evidence: Evidence) -> bool:
     """True if a layer's weight is a matrix of the numbers of features that it has."""
-    count = evidence.counts.get((one.module, "weight"), 0.0)
+    count = evidence.parameters.counts.get((one.module, "weight"), 0.0)
     width, outputs = own.features if own else (0, 0)
     is_whole = width * outputs > 0 and abs(count / (width * outputs) - 1) < _NEAR
-    return is_whole and one.module in evidence.weights
+    return is_whole and one.module in evidence.parameters.weights
 
 
 def _bias(one: Watched, evidence: Evidence) -> float:

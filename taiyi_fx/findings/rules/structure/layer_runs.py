@@ -34,7 +34,7 @@ _JOIN = (
 
 def missing_activations(evidence: Evidence) -> Iterator[Finding]:
     """Three linear layers and more that are given just what the one before them returns."""
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         for run in graph.linear_runs[-1:]:  # nodes come from the loss back
             names = ", ".join(map(repr, run[:_SHOWN])) + " and more" * (len(run) > _SHOWN)
             text = (
@@ -53,7 +53,7 @@ def doubled_outputs(evidence: Evidence) -> Iterator[Finding]:
     known = evidence.model.attributes
     if any(_may_do_nothing(own, evidence.model.settings.get(name)) for name, own in known.items()):
         return
-    for loss, graph in evidence.graphs:
+    for loss, graph in evidence.logged.graphs:
         yield from _doubled(loss, graph.doubled, "added to itself", DOUBLED_OUTPUT.advice)
         yield from _doubled(loss, graph.joined, "joined with itself along a further axis", _JOIN)
 

@@ -128,7 +128,7 @@ def _moving(moving: Sequence[Watched], evidence: Evidence) -> Iterator[Finding]:
 
     Nor is what follows the weights that are trained a backbone, as a momentum encoder does.
     """
-    weights = evidence.weights
+    weights = evidence.parameters.weights
     following = {name for name, s in weights.items() if (s.values != s.values[0]).any()}
     frozen = [name for name in weights if name in evidence.model.frozen - following]
     moving = [s for s in moving if s.name not in following]

@@ -87,7 +87,7 @@ def _handing_on_nothing(evidence: Evidence) -> Iterator[Finding]:
     given = evidence.by_module("InputRMS")
     for before, one in pairwise(evidence.of_quantity("OutputRMS")):
         x = given.get(one.module)
-        if x is None or x.steps[0] or not evidence.began_at_zero(before.module):
+        if x is None or x.steps[0] or not evidence.parameters.began_at_zero(before.module):
             continue
         if x.values[0] == 0 == before.values[0] and x.values.any() and before.name != one.name:
             text = (
@@ -147,7 +147,7 @@ def _in_roles(evidence: Evidence, *, with_before: bool) -> Iterator[list[_Handed
     for before, one in pairwise(evidence.of_quantity("OutputRMS")):
         if one.module in given:
             handed = _handed(before, given[one.module])
-            count = round(evidence.counts.get((one.module, "weight"), 0.0))
+            count = round(evidence.parameters.counts.get((one.module, "weight"), 0.0))
             key = _role_in_block(one), count, _role_in_block(before) if with_before else ""
             if len(handed.factor.steps) >= STEPS:
                 found.append((key, handed))

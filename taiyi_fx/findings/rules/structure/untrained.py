@@ -7,8 +7,9 @@ from math import prod
 
 import numpy as np
 
-from taiyi_fx.findings.facts.evidence import Evidence, parameter_of
+from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.lasting import STEPS
+from taiyi_fx.findings.facts.parameters import parameter_of
 from taiyi_fx.findings.facts.watched import Watched, names_of
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
@@ -44,7 +45,7 @@ def untrained_backbones(evidence: Evidence) -> Iterator[Finding]:
     Offsets of exactly 0, gains of exactly 1, or the weights that layers of torch begin with: no
     training leaves all of them so.
     """
-    weights = evidence.weights
+    weights = evidence.parameters.weights
     frozen = [s for s in weights.values() if s.name in evidence.model.frozen]
     trained = [s for s in weights.values() if s.name not in evidence.model.frozen]
     if len(frozen) < _FEW or not trained or max(len(s.values) for s in trained) < STEPS:
@@ -74,7 +75,7 @@ def tuned_from_nothing(evidence: Evidence) -> Iterator[Finding]:
     is_long = evidence.is_from_the_start and evidence.last_step >= _LONG
     if not (rates and is_adam and is_long) or max(rates) > _OF_TUNING or evidence.model.frozen:
         return
-    every = [*evidence.weights.values()]
+    every = [*evidence.parameters.weights.values()]
     signs = [_is_as_made(s, evidence) for s in every]
     if False not in signs and signs.count(True) >= 2 * _FEW:
         text = (

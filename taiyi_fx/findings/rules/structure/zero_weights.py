@@ -23,8 +23,8 @@ def zero_weights(evidence: Evidence) -> Iterator[Finding]:
 
     A branch that begins at zero has a gradient, by which it leaves zero.
     """
-    for one in evidence.weights.values():
-        gradient = evidence.weight_gradients.get(one.module)
+    for one in evidence.parameters.weights.values():
+        gradient = evidence.parameters.weight_gradients.get(one.module)
         is_fixed = one.module in evidence.called and (gradient is None or not gradient.values.any())
         if is_fixed and len(one.values) >= STEPS and not one.values.any():
             yield from _of_module(one, evidence)
@@ -43,7 +43,7 @@ def _cut_off_by(one: Watched, evidence: Evidence) -> list[Watched]:
     """The modules right before one whose gradient is exactly zero; up to the first that has one."""
     cut: list[Watched] = []
     place = evidence.modules[one.module]
-    for other in reversed(evidence.weight_gradients.values()):
+    for other in reversed(evidence.parameters.weight_gradients.values()):
         if evidence.modules[other.module] < place:
             if not mostly(other.values == 0):
                 break

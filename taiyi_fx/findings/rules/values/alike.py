@@ -71,7 +71,7 @@ def _begins_alike(one: Watched, before: Watched | None, evidence: Evidence) -> b
     A token of a class, which is one for all behind branches that begin at next to nothing, and what
     a softmax, also that of an attention, makes of logits that are small yet.
     """
-    is_token = evidence.has_layer_scales and is_given_other_rows(one, before, evidence)
+    is_token = evidence.parameters.has_layer_scales and is_given_other_rows(one, before, evidence)
     attentions = {s.module for s in evidence.of_quantity("AttentionEntropy")}
     is_of_shares = attentions & {*evidence.flow.modules_before(one.module, evidence.called)}
     return is_token or bool(is_of_shares) or "softmax" in evidence.flow.before_module(one.module)

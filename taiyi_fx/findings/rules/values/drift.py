@@ -55,8 +55,8 @@ def drift(evidence: Evidence) -> Iterator[Finding]:
 
     Nor those that are never trained, which the model's own code writes, as a codebook of averages.
     """
-    written = evidence.model.frozen - evidence.weight_gradients.keys()
-    known = (s for s in evidence.weights.values() if s.module not in written)
+    written = evidence.model.frozen - evidence.parameters.weight_gradients.keys()
+    known = (s for s in evidence.parameters.weights.values() if s.module not in written)
     series = [s for s in known if s.values[0] > 1e-6]
     if len(series) < _FEW:
         return
@@ -109,11 +109,11 @@ def _is_head(s: Watched, evidence: Evidence) -> bool:
     It makes outputs of the size of what they are to be, as returns of a hundred.
     """
     part, _, _ = s.module.partition(".")
-    within = [name for name in evidence.weights if name.partition(".")[0] == part]
+    within = [name for name in evidence.parameters.weights if name.partition(".")[0] == part]
     is_last = within[-1:] == [s.module] and len(within) > 1
     # What no forward calls, as positions whose weight is read, stands behind all that is called.
-    called = [name for name in evidence.weights if name in evidence.called]
-    is_last = is_last or (called or [*evidence.weights])[-1:] == [s.module]
+    called = [name for name in evidence.parameters.weights if name in evidence.called]
+    is_last = is_last or (called or [*evidence.parameters.weights])[-1:] == [s.module]
     rates = {rate for _, rate in evidence.optimizer.groups.values()}
     return is_last and len(rates) <= 1
 
@@ -124,13 +124,13 @@ def _is_clipped(s: Watched, evidence: Evidence) -> bool:
     Its loss is of what it returns, and of no yes or no: a critic's (arXiv 1701.07875).
     """
     is_at_once = bool((s.values[1:] < s.values[0] / 2).all())
-    losses = [one for one in evidence.losses if is_of_player(one, evidence)]
-    return is_at_once and any(not evidence.of_loss(one).classes for one in losses)
+    losses = [one for one in evidence.logged.losses if is_of_player(one, evidence)]
+    return is_at_once and any(not evidence.logged.of_loss(one).classes for one in losses)
 
 
 def _elements(s: Watched, evidence: Evidence) -> float:
     """The size of a weight's elements at first; NaN of an unknown number of them."""
-    count = evidence.count_of(s)
+    count = evidence.parameters.count_of(s)
     return float(s.values[0] / np.sqrt(count)) if count else np.nan
 
 
@@ -139,7 +139,7 @@ def _is_of_usual_size(s: Watched, evidence: Evidence) -> bool:
 
     As that of an LSTM of two inputs, whose elements begin by the number of its hidden units.
     """
-    own, count = evidence.model.attributes.get(s.module), evidence.count_of(s)
+    own, count = evidence.model.attributes.get(s.module), evidence.parameters.count_of(s)
     numbers = {} if own is None else own.numbers
     given = numbers.get("input_size" if "weight_ih_l0" in s.quantity else "in_features")
     if not isinstance(given, int) or not count:

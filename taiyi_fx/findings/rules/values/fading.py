@@ -79,7 +79,7 @@ def _collapsed_code(evidence: Evidence) -> Finding | None:
 
     The mean is of the same layer, or of another one of the same size beside it.
     """
-    known = {name for _, graph in evidence.graphs for name in graph.log_variances}
+    known = {name for _, graph in evidence.logged.graphs for name in graph.log_variances}
     trained = [s for s in evidence.of_quantity("OutputRMS") if _is_trained(s, evidence)]
     for one in (s for s in trained if s.module in known and _is_nothing(s)):
         others = [s for s in trained if s is not one and _stands_beside(s.name, one.name, evidence)]
@@ -111,13 +111,13 @@ def _stands_beside(name: str, other: str, evidence: Evidence) -> bool:
 
 def _divergence(evidence: Evidence) -> str:
     """The end of a sentence on a code: its divergence from the prior, if it is logged."""
-    known = (s for s in evidence.losses if "kl" in s.quantity.lower())
+    known = (s for s in evidence.logged.losses if "kl" in s.quantity.lower())
     return next((f"; {s.quantity!r} is {s.values[-1]:.2g}" for s in known), "")
 
 
 def _is_trained(one: Watched, evidence: Evidence) -> bool:
     """True for a layer with a gradient, but before a norm, which makes any size the same."""
-    is_known = one.name in evidence.weight_gradients and one.name not in evidence.norms
+    is_known = one.name in evidence.parameters.weight_gradients and one.name not in evidence.norms
     return is_known and one.module not in evidence.before_norms
 
 

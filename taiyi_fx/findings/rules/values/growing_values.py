@@ -32,7 +32,7 @@ GROWING_VALUES = Kind(
 
 def growing_values(evidence: Evidence) -> Iterator[Finding]:
     """Chains of siblings whose first outputs grow from each to the next, with a wild loss."""
-    wild = (one for one in evidence.losses if begins_wild(one) or goes_wild(one))
+    wild = (one for one in evidence.logged.losses if begins_wild(one) or goes_wild(one))
     loss = next(wild, None)
     if not evidence.is_from_the_start or loss is None:
         return

@@ -18,7 +18,7 @@ UNDEFINED_METRIC = Kind(
 
 def undefined_metrics(evidence: Evidence) -> Iterator[Finding]:
     """Logged numbers that are NaN or Inf: a metric may have no value for some batches."""
-    for one in evidence.metrics:
+    for one in evidence.logged.metrics:
         bad = one.is_bad
         if bad.any():
             i, many = int(bad.argmax()), int(bad.sum())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 
-from taiyi_fx.findings.facts.evidence import Evidence, parameter_of
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.parameters import parameter_of
 from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.watched import Watched, grouped
 from taiyi_fx.findings.finding import Finding
@@ -57,8 +58,10 @@ def _tiny(evidence: Evidence) -> Iterator[Finding]:
 def _of_one_shape(evidence: Evidence) -> Iterator[Finding]:
     """Weights of another size than all others of their role and number of elements have."""
     every = (s for s in evidence.of_each("ParameterRMS") if "weight" in s.quantity)
-    known = (s for s in every if evidence.count_of(s))
-    groups = grouped(known, lambda s: (_siblings(s, evidence), round(evidence.count_of(s))))
+    known = (s for s in every if evidence.parameters.count_of(s))
+    groups = grouped(
+        known, lambda s: (_siblings(s, evidence), round(evidence.parameters.count_of(s)))
+    )
     for group in (group for group in groups.values() if len(group) > _FEW):
         sizes = [float(one.values[0]) for one in group]
         for i, one in enumerate(group):
@@ -104,4 +107,4 @@ def _siblings(one: Watched, evidence: Evidence, *, of_one_kind: bool = True) -> 
 
 def _is_gain_of_any(one: Watched, evidence: Evidence) -> bool:
     """True for a gain among modules of any class: large matrices have the same quantities."""
-    return one.is_of_any_role and one.values[0] > 0 and evidence.is_vector(one.module)
+    return one.is_of_any_role and one.values[0] > 0 and evidence.parameters.is_vector(one.module)

@@ -87,7 +87,7 @@ def _next_to_nothing(evidence: Evidence) -> Iterator[Finding]:
     As the mean of what a norm has centred over the same axes. Not where branches begin at next to
     nothing on purpose.
     """
-    if evidence.has_layer_scales or evidence.beginning_at_zero:
+    if evidence.parameters.has_layer_scales or evidence.parameters.beginning_at_zero:
         return
     returned = evidence.by_module("OutputRMS")
     for one in evidence.of_quantity("InputRMS"):
@@ -172,6 +172,6 @@ def _begins_at_zero(module: str, evidence: Evidence) -> bool:
 
     Without a gradient it stays nothing.
     """
-    own = evidence.weights.get(module)
+    own = evidence.parameters.weights.get(module)
     is_zero = own is not None and float(own.values[-1]) == 0
-    return is_zero and module in evidence.weight_gradients
+    return is_zero and module in evidence.parameters.weight_gradients

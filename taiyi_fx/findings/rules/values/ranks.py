@@ -66,7 +66,7 @@ def _is_trained_already(evidence: Evidence) -> bool:
     The features of a classifier that is trained to the end lie along few directions (Papyan et al.,
     arXiv 2008.08186).
     """
-    firsts = [(guess_of(one, evidence)[0], one.values[:_SOON]) for one in evidence.losses]
+    firsts = [(guess_of(one, evidence)[0], one.values[:_SOON]) for one in evidence.logged.losses]
     return any((values < _LEARNT * guess).all() for guess, values in firsts if guess > 0)
 
 
@@ -167,8 +167,8 @@ def _features(module: str, evidence: Evidence) -> float:
     parts = (evidence.by_module(q) for q in ("ParameterNorm.bias", "ParameterRMS.bias"))
     known = [part[module] for part in parts if module in part]
     if len(known) < _SIDES:
-        is_known = (module, "weight") in evidence.counts
-        return 1.0 if is_known and evidence.is_vector(module) else np.inf
+        is_known = (module, "weight") in evidence.parameters.counts
+        return 1.0 if is_known and evidence.parameters.is_vector(module) else np.inf
     norm, size = (s.values for s in at_common_steps(known))
     return float((norm[-1] / size[-1]) ** 2) if len(size) and size[-1] > 0 else np.inf
 
@@ -210,7 +210,7 @@ def _given_one_row(one: Watched, evidence: Evidence) -> str:
     if constants:
         made = " and what ".join(dict.fromkeys(constants))
         return f", as it is given what {made}, of which only the shape is used"
-    own, weight = evidence.model.attributes.get(one.name), evidence.weights.get(one.name)
+    own, weight = evidence.model.attributes.get(one.name), evidence.parameters.weights.get(one.name)
     if own is None or not own.features[0] or weight is None or not weight.values.all():
         return ""
     inputs = " and ".join(map(repr, evidence.flow.inputs_before(one.module)))

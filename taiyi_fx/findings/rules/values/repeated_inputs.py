@@ -74,11 +74,11 @@ def _is_by_heart(evidence: Evidence) -> bool:
 
     Not where a loss is of some rows alone, as of nodes of a graph, which is given whole each time.
     """
-    if any(graph.takes_rows for _, graph in evidence.graphs):
+    if any(graph.takes_rows for _, graph in evidence.logged.graphs):
         return False
     trained, evaluated = (
         [float(s.values[-1]) for s in losses]
-        for losses in (evidence.losses, evidence.losses_of_evaluation)
+        for losses in (evidence.logged.losses, evidence.logged.losses_of_evaluation)
     )
     return bool(trained and evaluated) and min(evaluated) > _BY_HEART * max(trained) > 0
 

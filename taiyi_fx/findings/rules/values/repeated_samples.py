@@ -46,7 +46,7 @@ def repeated_samples(evidence: Evidence) -> Iterator[Finding]:
             f"{last.samples} are different), and the model has no dropout: the second is answered "
             "as the first"
         )
-        severity = "warning" if any(map(_compares_rows, evidence.known_graphs)) else "note"
+        severity = "warning" if any(map(_compares_rows, evidence.logged.known_graphs)) else "note"
         others = {"module": "", "value": float(last.different), "advice": _DOUBLED}
         others |= {"severity": severity}
         yield REPEATED_SAMPLES.at(evidence.series[0], 0, text, "two different views", **others)

@@ -97,12 +97,14 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
         # Of gains before what divides by their size, as the next norm does, none is left.
         one
         for one in [*evidence.of_quantity("WeightGradNorm")][::-1]
-        if not evidence.is_vector(one.module)
+        if not evidence.parameters.is_vector(one.module)
     ]
     inputs = [*evidence.of_quantity("InputRMS")]
     # Between norms a residual stream grows; what they return does not show it. Some are given what
     # a layer returns, as a batch norm is by a convolution.
-    plain = {s.module for one, s in evidence.handed_on if not evidence.is_vector(one.name)}
+    plain = {
+        s.module for one, s in evidence.handed_on if not evidence.parameters.is_vector(one.name)
+    }
     # The first is of data.
     stream = [s for s in inputs if s.module in evidence.norms and s.module not in plain][1:]
     widths = {
@@ -115,10 +117,10 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
     ratios = [
         one
         for one in evidence.of_quantity("UpdateRatio.weight")
-        if not evidence.began_at_zero(one.module)
+        if not evidence.parameters.began_at_zero(one.module)
     ]
     # Of what began at nothing a factor is of any size, and what comes next is given a sum.
-    apart = evidence.norms | evidence.beginning_at_zero
+    apart = evidence.norms | evidence.parameters.beginning_at_zero
     every = (
         (_with_roles(evidence.of_quantity("WeightNorm")), _Bounds()),
         (_with_roles(evidence.of_quantity("WeightSpectralNorm")), _Bounds()),
@@ -129,7 +131,7 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
             _Bounds(of_equals=_LITTLE),
         ),
         (
-            _of_many(_of_plain(made(outputs, evidence.beginning_at_zero), evidence)),
+            _of_many(_of_plain(made(outputs, evidence.parameters.beginning_at_zero), evidence)),
             _Bounds(of_equals=_LITTLE),
         ),
         (
@@ -196,7 +198,7 @@ def _of_plain(factors: Iterable[InRole], evidence: Evidence) -> Iterator[InRole]
     for one, role in factors:
         own = evidence.model.attributes.get(one.name)
         is_of_torch = own is None or own.kind.startswith("torch.nn.")
-        if is_of_torch and one.name not in evidence.weights:
+        if is_of_torch and one.name not in evidence.parameters.weights:
             yield one, role
 
 
@@ -271,7 +273,7 @@ def _by_place(group: list[Watched]) -> Iterator[list[Watched]]:
 
 def _fallen(evidence: Evidence) -> float:
     """The powers of ten by which a loss has fallen: what is behind it has smaller gradients."""
-    ends = [(median(s.values[:STEPS]), median(s.values[-STEPS:])) for s in evidence.losses]
+    ends = [(median(s.values[:STEPS]), median(s.values[-STEPS:])) for s in evidence.logged.losses]
     return max((float(np.log10(a / b)) for a, b in ends if a > b > 0), default=0.0)
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from taiyi_fx.findings.blocks import common_block
 from taiyi_fx.findings.facts.attributes import is_table
-from taiyi_fx.findings.facts.evidence import Evidence, is_near, parameter_of
+from taiyi_fx.findings.facts.evidence import Evidence, is_near
+from taiyi_fx.findings.facts.parameters import parameter_of
 from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.watched import Watched, names_of
 from taiyi_fx.findings.finding import Finding
@@ -54,7 +55,7 @@ def wild_parameters(evidence: Evidence) -> Iterator[Finding]:
         if _is_scaled_down(one, given, outputs, evidence):
             continue
         if _is_large_matrix(one, outputs, evidence):
-            gain = float(one.values[0]) * evidence.count_of(one) ** 0.25
+            gain = float(one.values[0]) * evidence.parameters.count_of(one) ** 0.25
             text = (
                 f"the weight of {one.module!r} begins so large that it makes what passes it about "
                 f"{gain:.3g} times larger"
@@ -62,7 +63,7 @@ def wild_parameters(evidence: Evidence) -> Iterator[Finding]:
             yield WILD_PARAMETER.at(one, 0, text, "about 1")
             continue
         size, name = float(one.values[0]), parameter_of(one)
-        if evidence.count_of(one) == 1 and np.abs(one.values).max() < _ALONE:
+        if evidence.parameters.count_of(one) == 1 and np.abs(one.values).max() < _ALONE:
             continue
         is_gain = "bias" not in name and is_near(outputs.get(one.module, 0.0), size)
         is_gain = is_gain or is_table(one.name, evidence.model.attributes)
@@ -134,7 +135,11 @@ def _is_scaled_down(
     StyleGAN has weights of 100 that are multiplied by 0.01 (arXiv 1710.10196). Of a class that is
     not torch's, only what it returns tells.
     """
-    if "weight" not in one.quantity or evidence.is_vector(one.module) or one.values[0] < _LARGE:
+    if (
+        "weight" not in one.quantity
+        or evidence.parameters.is_vector(one.module)
+        or one.values[0] < _LARGE
+    ):
         return False
     if one.module not in outputs:
         own = evidence.model.attributes.get(one.name)
@@ -156,7 +161,7 @@ def _is_large_matrix(one: Watched, outputs: Mapping[str, float], evidence: Evide
     forward, and of its outputs on the way back; the fourth root of all elements is their mean.
     """
     size, name = float(one.values[0]), parameter_of(one)
-    n = evidence.count_of(one)
+    n = evidence.parameters.count_of(one)
     is_gain = is_near(outputs.get(one.module, 0.0), size) or one.module in evidence.norms
     is_gain = is_gain or is_table(one.name, evidence.model.attributes)
     return "weight" in name and not is_gain and size * n**0.25 >= _WILD_GAIN

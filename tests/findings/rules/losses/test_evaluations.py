@@ -124,7 +124,7 @@ def test_a_loss_of_evaluation_is_no_loss_of_training_to_other_rules():
         [1.0, 1.0, 5.0, 50.0, 60.0, 60.0, 60.0, 60.0, 60.0], name="val_loss", mode="train"
     )
     assert "divergence" not in {one.kind for one in find(every, strict=True)}
-    assert [one.quantity for one in every.losses] == ["loss"]
+    assert [one.quantity for one in every.logged.losses] == ["loss"]
 
 
 @pytest.mark.parametrize(("times", "is_other"), [(1.0, False), (40.0, True)])

@@ -1,0 +1,78 @@
+"""The numbers that users log: losses, those of evaluation, and others."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from taiyi_fx.findings.facts.loss_facts import LossFacts
+from taiyi_fx.findings.facts.loss_graph import LossGraph
+from taiyi_fx.findings.facts.watched import Watched
+
+if TYPE_CHECKING:
+    from taiyi_fx.findings.facts.evidence import Evidence
+
+_OF_EVALUATION = re.compile(
+    r"(?<![a-z])(val|valid|validation|eval|evaluation|test|dev|held[ _-]?out)(?![a-z])"
+)
+"""The name of a loss on samples that are not trained on."""
+_NOT_KNOWN = LossFacts()
+
+
+class Logged:
+    """The numbers that users log, by the kind of each.
+
+    Args:
+        evidence: All series.
+    """
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+
+    @property
+    def losses(self) -> list[Watched]:
+        """Numbers of the user's own that are called a loss, but for those of evaluation."""
+        every = (s for s in self._evidence.series if not s.direction and _is_loss(s))
+        return [s for s in every if not is_evaluated(s)]
+
+    @property
+    def losses_of_evaluation(self) -> list[Watched]:
+        """The losses of evaluation: by the mode that they were logged in, or by their name."""
+        by_name = (s for s in self._evidence.series if is_evaluated(s))
+        return [*filter(_is_loss, (*self._evidence.evaluated, *by_name))]
+
+    @property
+    def metrics(self) -> list[Watched]:
+        """The other numbers of the user's own."""
+        return [*filter(is_metric, self._evidence.series)]
+
+    @property
+    def graphs(self) -> list[tuple[Watched, LossGraph]]:
+        """The losses of which it is known how they are made, each with that."""
+        known = ((s, self.of_loss(s).graph) for s in self.losses)
+        return [(s, graph) for s, graph in known if graph is not None]
+
+    @property
+    def known_graphs(self) -> list[LossGraph]:
+        """How the losses are made of which it is known, also of those without a number yet."""
+        return [
+            known.graph for known in self._evidence.of_losses.values() if known.graph is not None
+        ]
+
+    def of_loss(self, loss: Watched) -> LossFacts:
+        """All that is known of a loss beside its numbers."""
+        return self._evidence.of_losses.get(loss.quantity, _NOT_KNOWN)
+
+
+def _is_loss(logged: Watched) -> bool:
+    return "loss" in logged.quantity.lower()
+
+
+def is_evaluated(one: Watched) -> bool:
+    """True for a logged number whose name says that it is of evaluation, in whatever mode."""
+    return one.is_logged and _OF_EVALUATION.search(one.quantity.lower()) is not None
+
+
+def is_metric(one: Watched) -> bool:
+    """True for a number that the user logs, which is of the model as a whole, and is no loss."""
+    return one.is_logged and not _is_loss(one)
