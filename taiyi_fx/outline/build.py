@@ -37,7 +37,7 @@ def outline(
     drawing.draw()
     graph = without_unused(without_sizes(drawing.graph))
     model = tree(graph, drawing.clusters, drawing.model())
-    drawn = {part.item.module: part for part in model.walk()}
+    drawn = {part.item.module: part for part in model.walk() if part.item.kind in _MODULES}
     for item in drawing.uncalled(drawn):
         _home(item.module, drawn).inside.add_node(Part(item))
     _arrange(model, drawing.modules)
@@ -114,3 +114,4 @@ def _flattened(model: Part, drawn: nx.DiGraph) -> Outline:
 
 
 _RUNS = ("fold", "rest")
+_MODULES = ("module", "python")

@@ -90,6 +90,20 @@ class Attending(nn.Module):
         return self.head(y + self.attention(y, y, y)[0])
 
 
+@pytest.mark.parametrize("inputs", [(), (torch.ones(2, 4),)], ids=["before a run", "behind one"])
+def test_one_of_the_models_own_stands_in_the_model(inputs):
+    class Unused(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.unused = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.a(x)
+
+    outline = outlined(Unused(), {"*": ["WeightNorm"]}, *inputs)
+    assert set(labels(outline)) == {"x", "a", "unused", "output"}
+
+
 def test_it_stands_in_the_module_that_it_is_a_part_of():
     outline = outlined(Attending(), {"*": ["AttentionEntropy", "OutputRMS"]}, torch.ones(2, 3, 4))
     uncalled = outline.items[at(outline, "out_proj")]

@@ -15,7 +15,16 @@ from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import Node
 
 from taiyi_fx.passes.probes.accumulate import SlotGroup, fail_all, fold
-from taiyi_fx.passes.probes.held import MOST, SMALL, UNKNOWN, Held, Turn, is_batch, with_hook
+from taiyi_fx.passes.probes.held import (
+    MOST,
+    SMALL,
+    UNKNOWN,
+    First,
+    Held,
+    Turn,
+    is_batch,
+    with_hook,
+)
 from taiyi_fx.passes.probes.modes import are_modes_on, modes_off
 from taiyi_fx.passes.probes.retained import keeps_graph
 
@@ -139,15 +148,17 @@ class GradientHook:
                 self.comes_large = True
                 fold(g, groups)
                 return
-            is_held = room.takes_gradient(g, groups)
+            # Until a first one is known to stay as it came, a copy is measured.
+            is_first = self.version == UNKNOWN
+            is_held = room.takes_gradient(g, groups, stays=not is_first)
         except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
             fail_all(groups, error)
             return
         if not is_held:
             fold(g, groups)
-        elif g is arrived and not room.retained.is_needed:
+        elif is_first and room.tensors and g is arrived and not room.retained.is_needed:
             # Else each backward may come from other heads, with gradients in other versions.
-            self.version = g._version
+            room.firsts.append(First(self, g, g._version, room.tensors[-1]))
 
 
 def give_one_of(

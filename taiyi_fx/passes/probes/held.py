@@ -2,10 +2,10 @@
 
 A call of torch takes longer than the sums of a small tensor, and a function of Python that autograd
 calls takes longer than both. So small tensors are only held, gradients by a builtin: the hook of a
-node is `list.append`. A hook does so from its second gradient on; its first one goes to a
-function, which notes the version (torch's counter of changes in place) that gradients of its tensor
-arrive with. One that later arrives with that version, and still has it when backward ends, was not
-changed in between.
+node is `list.append`. A hook does so from its second gradient on; of its first one a function holds
+a copy, and notes the version (torch's counter of changes in place) that gradients of its tensor
+arrive with. If that first one is the same when backward ends, one that later arrives with that
+version, and still has it then, was not changed in between.
 
 The builtin does not know which forward a gradient is of. So the forwards whose gradients may still
 come take turns: each has lists of its own, and several gradients in one list are of one tensor,
@@ -21,7 +21,7 @@ import itertools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -70,6 +70,7 @@ class Held:
         hung: One entry for each gradient that may come to them.
         turn: The number of the lists that the next forward's gradients come to. Those of one step
             are even, those of the next odd.
+        firsts: The first gradients of hooks, until backward ends.
         retained: Gradients of which more may come.
         keeps_graph: True if a backward since the last measurement is known to keep the graph.
         latest: The node of the last one registered, which backward reaches first.
@@ -85,6 +86,7 @@ class Held:
         self.hung: list[None] = []
         self.latest: Node | None = None
         self.turn = self._first_turn = 0
+        self.firsts: list[First] = []
         self.retained = Retained()
         self.keeps_graph = False
         self._ends_with = _NONE
@@ -115,7 +117,7 @@ class Held:
         self.versions.append(held._version)
         self.groups.append(groups)
         if len(self.tensors) >= MOST:
-            self.measure()
+            self.measure(is_over=False)
         return True
 
     def take_all(self, tensors: Sequence[Tensor], groups: Sequence[tuple[SlotGroup, ...]]) -> None:
@@ -138,10 +140,10 @@ class Held:
         self.hung += hung
         self.latest = latest
 
-    def takes_gradient(self, g: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
+    def takes_gradient(self, g: Tensor, groups: tuple[SlotGroup, ...], *, stays: bool) -> bool:
         """The same for a gradient; all are measured at the end of the running backward pass."""
         self._end_with_this_backward()
-        return self.takes(g, groups)
+        return self.takes(g, groups, stays=stays)
 
     def _end_with_this_backward(self, _: Any = None) -> None:
         running = torch._C._current_graph_task_id()
@@ -157,13 +159,16 @@ class Held:
             self.latest = None
             self.turn += 2
 
-    def measure(self, *, is_last: bool = False) -> None:
+    def measure(self, *, is_last: bool = False, is_over: bool = True) -> None:
         """Measures all that is held, but gradients of which more may come.
 
         Args:
             is_last: True if the step ends: no gradient can come again.
+            is_over: False if the forward or the backward goes on.
         """
         self._ends_with = _NONE
+        if is_over and self.firsts:
+            unseen(self._learn)
         if is_last and self.retained.sums:
             unseen(self._end_sums)
         if self.tensors or any(self.lists.values()) or any(self.earlier.values()):
@@ -172,6 +177,20 @@ class Held:
             self.hung.clear()
             self._first_turn = self.turn
         self.keeps_graph = False
+
+    def _learn(self) -> None:
+        """Lets builtins hold the gradients of hooks whose first one stayed as it came.
+
+        Code may write into a gradient past its version, by its memory in numpy, ``data`` or a
+        kernel of its own. What does so once, does so each time.
+        """
+        firsts, self.firsts = self.firsts, []
+        for hook, g, version, copy in firsts:
+            try:
+                if g._version == version and torch.equal(g, copy):
+                    hook.version = version
+            except Exception:  # noqa: BLE001 - its next one is copied, too
+                continue
 
     def _measure_held(self, is_last: bool) -> None:
         tensors, versions, groups = self._taken(is_last or not (self.keeps_graph or keeps_graph()))
@@ -334,6 +353,7 @@ class Held:
         self.versions.clear()
         self.groups.clear()
         self.measured.clear()
+        self.firsts.clear()
         for gradients in filter(None, self.lists.values()):
             gradients.clear()
         self.hung.clear()
@@ -359,6 +379,22 @@ class Hook(Protocol):
 
     groups: tuple[SlotGroup, ...]
     version: int
+
+
+class First(NamedTuple):
+    """The first gradient of a hook.
+
+    Attributes:
+        hook: The hook.
+        gradient: The gradient.
+        version: The version that it came with.
+        copy: The gradient as it came.
+    """
+
+    hook: Hook
+    gradient: Tensor
+    version: int
+    copy: Tensor
 
 
 class Turn:

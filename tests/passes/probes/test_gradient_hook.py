@@ -1,5 +1,6 @@
 """Gradients as hooks of nodes read them: the order of hooks, builtins that hold, several heads."""
 
+import copy
 import weakref
 
 import pytest
@@ -298,3 +299,48 @@ def test_gradients_are_those_of_the_head_whose_loss_it_was():
             layer = module.partition(".")[2]
             assert value == pytest.approx(expected[layer, quantity], rel=2e-6)
         assert len(found) == 3
+
+
+class WritesPastTheVersion(torch.autograd.Function):
+    """Doubles the gradient in place, as a kernel of one's own may: no version counts it."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        n = g.numpy()
+        n *= 2
+        return g
+
+
+def test_a_gradient_that_is_written_into_past_its_version_is_read_as_it_came():
+    class Branches(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.c = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            h = self.a(x)
+            return self.c(self.b(h) + WritesPastTheVersion.apply(h))  # the sum hands one to both
+
+    plain = Branches()
+    watched = taiyi_fx.instrument(copy.deepcopy(plain), {"b": ["OutputGradRMS"]})
+    true = []
+    plain.b.register_forward_hook(
+        lambda module, given, made: (
+            made.register_hook(
+                lambda g: true.append(g.double().square().mean().sqrt().item()) or None
+            )
+            and None
+        )
+    )
+    for step in range(4):
+        x = torch.randn(3, 4)
+        for model in (plain, watched):
+            model(x).square().sum().backward()
+        watched.monitor.track(step)
+    assert not watched.monitor.missing
+    read = watched.monitor.get_output()["b"]["OutputGradRMS"]
+    assert [*read.values()] == pytest.approx(true, rel=1e-6)

@@ -68,6 +68,8 @@ SPIKE = Kind(
     "Look at the batch of this step and at the modules that moved first; if it comes again, clip "
     "gradients or lower the learning rate",
 )
+_COMMON = 0.02
+"""The share of jumps among all numbers from which on they are no exception."""
 _AT_TIMES = (
     "Look at what happens every {} steps: a target network that is copied, an epoch that begins, "
     "an evaluation that leaves something changed"
@@ -146,9 +148,12 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         # A loss below 0 has no level of its own: weights that are learnt may make it any number.
         is_wild = is_wild and is_seen and medians[i] > 0
         is_wild = is_wild and not (may_rise(loss, evidence) or is_unsteady(loss, evidence))
-        is_faint = scores[i] < _FAINT and loss.values[i] <= untrained
-        if is_faint and not (is_wild or every or moved):
+        is_low = loss.values[i] <= untrained
+        if scores[i] < _FAINT and is_low and not (is_wild or every or moved):
             continue  # a batch that is harder than others
+        is_common = times > max(_LASTS, _COMMON * len(loss.values))
+        if is_low and is_common and not (lasts or every):
+            continue  # many batches are, as those with a rare reward among them
         severity = "warning" if is_wild else "note"
         others = {"advice": _AT_TIMES.format(every)} if every else {}
         expected = f"near {medians[i]:.3g}"

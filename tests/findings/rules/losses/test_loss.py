@@ -187,3 +187,16 @@ def test_a_jump_of_an_error_of_targets_that_grow_is_a_note(costs, severity):
     regressions = [Regression(64, cost, 1.0, 0.0, 1.0) for cost in costs]
     known = knowing(evidence({("", "loss"): values}), regressions={"loss": regressions})
     assert [one.severity for one in spikes(known)] == [severity]
+
+
+def test_jumps_that_are_common_and_below_where_the_loss_began_are_none():
+    rng = np.random.default_rng(0)
+    usual = 0.001 * rng.lognormal(size=400)
+    # A batch with a rare reward costs thirty times as much, and one such seldom comes alone.
+    values = np.where(rng.random(400) < 0.1, 0.03, usual)
+    values[:3] = 0.05
+    assert [*spikes(evidence({("", "loss"): values.tolist()}, range(400)))] == []
+    values[300] = 0.5  # above where it began: that is no usual batch
+    assert [one.step for one in spikes(evidence({("", "loss"): values.tolist()}, range(400)))] == [
+        300
+    ]
