@@ -42,6 +42,17 @@ def _is_of_it(cause: Finding, effect: Finding, _: Evidence) -> bool:
     return cause.module != "" and f"{effect.module}.".startswith(f"{cause.module}.")
 
 
+def _is_of_any_of_it(cause: Finding, effect: Finding, _: Evidence) -> bool:
+    """True for modules that have it, or lie in or around those: decay alone moves their weights."""
+    every = (one.module for one in (cause, *cause.consequences) if one.kind == cause.kind)
+    return any(
+        f"{a}.".startswith(f"{b}.")
+        for name in every
+        for a, b in ((name, effect.module), (effect.module, name))
+        if name and effect.module
+    )
+
+
 def _is_around_it(cause: Finding, effect: Finding, _: Evidence) -> bool:
     """True for the module itself and those that it lies in."""
     return effect.module != "" and f"{cause.module}.".startswith(f"{effect.module}.")
@@ -252,6 +263,7 @@ EDGES: tuple[Edge, ...] = (
     Edge("ended_rate", "no_update", _is_of_all),
     Edge("ended_rate", "small_steps"),
     Edge("moving_target", "faded_output"),
+    Edge("zero_gradient", "odd_steps", _is_of_any_of_it),
     Edge("gradients_not_cleared", "large_steps divergence loss_spike drift odd_steps"),
     Edge(
         "turned_sign",

@@ -14,7 +14,7 @@ from torch import fx, nn
 
 from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.outline.families import family_of
-from taiyi_fx.outline.items import Item, Kind
+from taiyi_fx.outline.items import STAYED_PYTHON, Item, Kind
 from taiyi_fx.outline.marks import MarksOfModules
 from taiyi_fx.outline.shapes import SeenShapes, joined_shape, shapes_passed
 from taiyi_fx.passes.capture.marks import pack, unpack
@@ -292,7 +292,7 @@ class Drawing:
         class_name = type(module).__name__
         notes = [_summary(module), *self._shapes.of_call(name, call)]
         if kind == "python":
-            notes.append(f"its forward stayed Python: {self.compiled.capture.python[name]}")
+            notes.append(f"{STAYED_PYTHON}{self.compiled.capture.python[name]}")
         label = name.rpartition(".")[2] or "model"
         return Item(
             kind,

@@ -98,6 +98,10 @@ class Item:
     is_called: bool = True
 
 
+STAYED_PYTHON = "its forward stayed Python: "
+"""The beginning of a note that says why."""
+
+
 class Edge(NamedTuple):
     """A data flow edge, from one item without parts to another.
 

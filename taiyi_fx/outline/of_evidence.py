@@ -15,7 +15,7 @@ from taiyi_fx.outline.between import (
     shape_before,
 )
 from taiyi_fx.outline.forwards import forwards_of
-from taiyi_fx.outline.items import Outline
+from taiyi_fx.outline.items import STAYED_PYTHON, Outline
 from taiyi_fx.outline.order import execution_order
 
 
@@ -32,5 +32,16 @@ def with_outline(evidence: Evidence, outline: Outline | None) -> Evidence:
         shape_before=functools.partial(shape_before, outline),
         forwards=forwards_of(outline),
         order=tuple(execution_order(outline)),
+        python=_reasons(outline),
     )
     return replace(evidence, flow=flow)
+
+
+def _reasons(outline: Outline) -> dict[str, str]:
+    """The reason for each forward that stayed Python, by the module's name."""
+    return {
+        item.module: note.removeprefix(STAYED_PYTHON)
+        for item in outline.items
+        for note in item.notes
+        if note.startswith(STAYED_PYTHON)
+    }

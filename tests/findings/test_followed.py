@@ -269,3 +269,11 @@ def test_what_goes_wrong_in_evaluation_mode_is_beneath_it_from_then_on():
         "alert",
         "wild_parameter",
     )
+
+
+@pytest.mark.parametrize(("module", "is_led"), [("a", True), ("a.x", True), ("b.y", False)])
+def test_a_weight_that_decay_alone_moves_follows_from_its_gradient_of_zero(module, is_led):
+    cause = of("zero_gradient", "alert", "a.z")
+    cause = replace(cause, consequences=(of("zero_gradient", "alert", "a.x"),))
+    kept = follow_ups_beneath([of("odd_steps", "warning", module), cause], MODEL)
+    assert (len(kept) == 1) == is_led

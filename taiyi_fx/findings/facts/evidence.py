@@ -32,6 +32,8 @@ Reasons: TypeAlias = "Mapping[tuple[str, str], str]"
 """The reason for each missing series, by module and quantity, as `Monitor.missing` has them."""
 
 
+_FEW = 32
+"""Steps by which only what is wrong from the first one on can be seen."""
 _MANY = 16
 """Steps in a row with a number of evaluation mode: no evaluation is made so often."""
 
@@ -169,7 +171,9 @@ class Evidence:
             return ""
         modules = len({one.module for one in self.series} - {""})
         of = f"{modules} module{'s' * (modules != 1)}" if modules else "the model"
-        return f"{len(self.series)} series of {of}, steps {self.first_step} to {self.last_step}"
+        few = self.last_step - self.first_step + 1 < _FEW
+        text = f"{len(self.series)} series of {of}, steps {self.first_step} to {self.last_step}"
+        return f"{text}, fewer than most rules need" if few else text
 
     @functools.cached_property
     def kinds(self) -> dict[str, Hashable]:

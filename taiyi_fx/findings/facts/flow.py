@@ -48,6 +48,7 @@ class Flow:
         shape_before: Takes a module to the shape of what it is given; empty if it is not known.
         forwards: The forward of each module of which an outline shows any calls.
         order: The names of modules in the order of execution, as far as an outline shows them.
+        python: The reason for each forward that stayed Python, by the module's name.
     """
 
     before_module: Callable[[str], Sequence[str]] = _unknown
@@ -58,3 +59,4 @@ class Flow:
     shape_before: Callable[[str], str] = _unknown_shape
     forwards: Mapping[str, Forward] = field(default_factory=dict)
     order: Sequence[str] = ()
+    python: Mapping[str, str] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from taiyi_fx.findings.blocks import in_blocks, named
@@ -58,6 +59,8 @@ DETACHED_AT_END = Kind(
 _STEPS_OF_CELL = 3
 _TABLE = "torch.nn.modules.sparse.Embedding"
 _UNCALLED = "the module was not called"
+_TURNS_OFF = re.compile(r"\b(no_grad|inference_mode|set_grad_enabled|detach|data)\b")
+"""Of code that computes without gradients."""
 _COMPUTED = "is computed of other parameters"
 """Of a weight whose gradient nobody asks for, but those of what a parametrization makes it of."""
 _NAMES = ("WeightGradNorm", "ParameterGradNorm.weight")
@@ -122,7 +125,7 @@ def _detached(cut: list[Watched], evidence: Evidence) -> Iterator[Finding]:
         text = f"no gradient reaches {site.module!r}, though each forward calls it"
         text += _nor(others, site, evidence)
         cuts = evidence.flow.cuts_behind(site.module, evidence.parameters.weights)
-        text += _cut_by(cuts)
+        text += _cut_by(cuts) or _without_gradients(site.module, evidence)
         advice = _OF_CUTS if cuts else DETACHED.advice
         others = {"advice": advice, "functions": tuple(cuts)}
         yield DETACHED.at(site, 0, text, "a gradient, as those behind it have", **others)
@@ -133,7 +136,19 @@ def _nor(others: Sequence[Watched], site: Watched, evidence: Evidence) -> str:
     if not others:
         return ""
     is_behind = any(evidence.is_behind(site.module, one.module) for one in others)
-    return f", nor {names_of(others)}" + " before it" * is_behind
+    return f"; nor does one reach {names_of(others)}" + " before it" * is_behind
+
+
+def _without_gradients(module: str, evidence: Evidence) -> str:
+    """The ending of a sentence on code around a module that computes without gradients."""
+    around = module
+    while around:
+        around = around.rpartition(".")[0]
+        why = evidence.flow.python.get(around, "")
+        if _TURNS_OFF.search(why):
+            name = repr(around) if around else "the model"
+            return f"; the forward of {name} {why}"
+    return ""
 
 
 def _cut_by(cuts: Sequence[str]) -> str:

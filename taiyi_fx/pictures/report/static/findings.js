@@ -116,7 +116,7 @@
       taiyi.shortened(found.text, 400),
     );
 
-  const when = (found) => element("span", { class: "muted when" }, ` ${taiyi.whenOf(found)}`);
+  const when = (found) => element("span", { class: "muted when" }, ` ${taiyi.whenOf(found)} · ${found.kind}`);
 
   /** Brings the entry of a finding at the top to sight. */
   taiyi.showEntry = (found) => {

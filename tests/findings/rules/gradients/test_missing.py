@@ -32,7 +32,7 @@ def cut_off(names, why=NO_GRADIENT, called=NAMES):
 def test_of_a_beginning_that_is_cut_off_the_last_is_named_with_the_others():
     (found,) = missing_gradients(cut_off(["h.0", "h.1", "h.2"]))
     assert (found.kind, found.module, found.severity) == ("detached", "h.2", "warning")
-    assert "nor 'h.0' and 'h.1' before it" in found.text
+    assert "; nor does one reach 'h.0' and 'h.1' before it" in found.text
 
 
 def test_a_weight_that_is_computed_of_others_lacks_no_gradient_of_its_own():
@@ -50,7 +50,7 @@ def test_a_weight_that_is_computed_of_others_lacks_no_gradient_of_its_own():
             "; between it and the loss: `round` and `detach`, which pass no gradient back, and "
             "`topk`, whose indices have no gradient",
         ),
-        ([], ", nor 'h.0' before it"),
+        ([], "; nor does one reach 'h.0' before it"),
     ],
     ids=["one", "indices", "several", "unknown"],
 )
@@ -256,7 +256,7 @@ def test_those_that_get_no_gradient_any_more_are_named_by_the_last_of_them():
     numbers |= {(name, "WeightGradNorm"): [1.0] * 20 for name in "ab"}
     (found,) = missing_gradients(evidence(numbers))
     assert (found.kind, found.module, found.step) == ("detached", "b", 19)
-    assert "after step 19, nor 'a' before it" in found.text
+    assert "after step 19; nor does one reach 'a' before it" in found.text
     assert [*missing_gradients(knowing(evidence(numbers), frozen=frozenset("ab")))] == []
 
 
@@ -375,3 +375,28 @@ def test_a_state_that_is_detached_at_each_step_is_told(keeps):
     found = [one for one in watched.monitor.findings if one.kind == "detached"]
     assert [one.module for one in found] == [] if keeps else ["cell"]
     assert all("of 5 calls of 'cell'" in one.text for one in found)
+
+
+def test_the_line_that_turns_gradients_off_is_told(tmp_path):
+    class Skips(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.c = (nn.Linear(4, 4) for _ in range(3))
+
+        def forward(self, x):
+            with torch.no_grad():
+                y = self.b(self.a(x)).relu()
+            return self.c(y)
+
+    model = Skips()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    watched = taiyi_fx.instrument(nn.Sequential(model, nn.Linear(4, 2)), optimizer=optimizer)
+    for step in range(10):
+        loss = watched(torch.randn(8, 4)).square().mean()
+        watched.monitor.log("loss", loss)
+        loss.backward()
+        watched.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+    (found,) = (one for one in watched.monitor.findings if one.kind == "detached")
+    assert "; the forward of '0' uses `with torch.no_grad()` (test_missing.py:" in found.text
