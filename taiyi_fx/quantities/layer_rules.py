@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.modules import conv, instancenorm
 
 from taiyi_fx.passes.structure import is_computed, tensor_named
-from taiyi_fx.quantities.known_norms import known_norm
+from taiyi_fx.quantities.known_layers import known_layer
 from taiyi_fx.reductions.weight_gradients import (
     Convolution,
     Dense,
@@ -22,7 +22,7 @@ _SUPPORTED = "Linear, Conv, Embedding and norms of single samples, with torch's 
 
 def weight_gradient_of(module: nn.Module) -> WeightGradient | str:
     """A module's rule, or the reason why there is none."""
-    known = known_norm(module)
+    known = known_layer(module)
     if known is not None:
         return known
     kind = next((c for c in type(module).__mro__ if c.__module__.startswith("torch.nn")), None)

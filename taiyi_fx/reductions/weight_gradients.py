@@ -38,14 +38,21 @@ class WeightGradient(Protocol):
 
 @dataclass(frozen=True)
 class Dense:
-    """A linear layer: the sum over a sample's positions t of g_t x_t^T."""
+    """A linear layer: the sum over a sample's positions t of g_t x_t^T.
+
+    Attributes:
+        transposed: True for a weight that is in x out, as GPT-2's are.
+    """
+
+    transposed: bool = False
 
     def shares(self, x: Tensor, g: Tensor, *, with_total: bool) -> Shares:
         """Each sample's share; N x ... x in and N x ... x out."""
         (x, g), unit = _in_units(x, g)
         n = x.shape[0] if x.ndim > 1 else 1
         x, g = (t.reshape(n, 1, -1, t.shape[-1]) for t in (x, g))
-        return _of_products(x.conj(), g, unit, with_total)
+        x = x.conj()
+        return _of_products(*((g, x) if self.transposed else (x, g)), unit, with_total)
 
 
 @dataclass(frozen=True)

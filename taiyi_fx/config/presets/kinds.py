@@ -13,6 +13,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.parameter import is_lazy
 
 from taiyi_fx.passes.module_tree import children_of, named_children, named_parameters
+from taiyi_fx.quantities.known_layers import is_known_linear
 from taiyi_fx.quantities.routers import choices_of, experts_of
 
 _UNCHANGING = (nn.Identity, nn.Flatten, nn.Unflatten)
@@ -158,6 +159,7 @@ def _is_of_parametrization(name: str) -> bool:
 def is_small_matrix(name: str, module: nn.Module) -> bool:
     """True for a linear layer or a convolution whose weight is trained and not large."""
     weight = dict(named_parameters(module, recurse=False)).get("weight")
-    if weight is None or is_lazy(weight) or not isinstance(module, (nn.Linear, _ConvNd)):
+    if weight is None or is_lazy(weight):
         return False
-    return weight.requires_grad and weight.numel() <= _SMALL
+    is_one = isinstance(module, (nn.Linear, _ConvNd)) or is_known_linear(module)
+    return is_one and weight.requires_grad and weight.numel() <= _SMALL

@@ -6,6 +6,7 @@ from torch import nn
 from torch.nn.utils import parametrizations
 
 from taiyi_fx.config.presets import kinds
+from tests.quantities.test_known_layers import OfGpt2
 
 
 class Own(nn.Module):
@@ -73,3 +74,21 @@ OWN = ["1", "5", "6", "8", "9", "10", "11", "12", "13", "14.0.0"]
 )
 def test_each_kind_is_these_modules(kind, expected):
     assert found(kind) == expected
+
+
+@pytest.mark.parametrize(
+    ("module", "is_one"),
+    [
+        (nn.Linear(4, 8), True),
+        (nn.Conv2d(3, 4, 3), True),
+        (OfGpt2(4, 8), True),  # known by its code
+        (nn.Linear(512, 512), False),
+        (nn.Linear(4, 8).requires_grad_(False), False),
+        (nn.LazyLinear(4), False),
+        (nn.LayerNorm(4), False),
+        (nn.Embedding(4, 8), False),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_small_matrices_are_trained_linear_layers_and_convolutions(module, is_one):
+    assert kinds.is_small_matrix("fc", module) is is_one

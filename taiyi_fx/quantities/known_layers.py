@@ -1,8 +1,9 @@
-"""RMS norms that models bring along, known by the code of their forwards.
+"""Layers that models bring along, known by the code of their forwards.
 
-Transformers alone has hundreds of classes with one of these. A name would be a guess: whoever calls
-a class RMSNorm may have put a gate or an offset into it. Equal code computes the same, so that the
-gradient of the weight follows, sample by sample.
+Transformers alone has hundreds of classes with an RMS norm, and GPT-2's linear layers are of a
+class of its own. A name would be a guess: whoever calls a class RMSNorm may have put a gate or an
+offset into it. Equal code computes the same, so that the gradient of the weight follows, sample by
+sample.
 """
 
 from __future__ import annotations
@@ -17,11 +18,17 @@ import torch
 from torch import Tensor, nn
 
 from taiyi_fx.passes.structure import attribute_of, tensor_named
-from taiyi_fx.reductions.weight_gradients import Normalization
+from taiyi_fx.reductions.weight_gradients import Dense, Normalization, WeightGradient
 
 
-def known_norm(module: nn.Module) -> Normalization | None:
-    """The rule of a norm whose weight multiplies what `torch.nn.functional.rms_norm` returns."""
+def known_layer(module: nn.Module) -> WeightGradient | None:
+    """The rule of a layer whose code is known.
+
+    That is a norm whose weight multiplies what `torch.nn.functional.rms_norm` returns, or a linear
+    layer with its weight transposed.
+    """
+    if is_known_linear(module):
+        return Dense(transposed=True)
     kind = type(module)
     for form in _FORMS:
         if all(_is_same(getattr(kind, name, None), of) for name, of in form.items()):
@@ -29,6 +36,11 @@ def known_norm(module: nn.Module) -> Normalization | None:
             weight = tensor_named(module, "weight")
             return Normalization("rms", eps, tuple(weight.shape))
     return None
+
+
+def is_known_linear(module: nn.Module) -> bool:
+    """True for a linear layer that is none of torch's, as those of GPT-2 are."""
+    return _is_same(getattr(type(module), "forward", None), _of_gpt2)
 
 
 _EPS = ("variance_epsilon", "eps")
@@ -46,6 +58,13 @@ def _content(code: CodeType) -> tuple[Any, ...]:
 
 
 # Never called: only what they compile to is looked at. Names are those of the models.
+
+
+def _of_gpt2(self: Any, x: Tensor) -> Tensor:
+    size_out = x.size()[:-1] + (self.nf,)  # noqa: RUF005 - as it is there
+    x = torch.addmm(self.bias, x.view(-1, x.size(-1)), self.weight)
+    x = x.view(size_out)
+    return x  # noqa: RET504
 
 
 def _llama(self: Any, hidden_states: Tensor) -> Tensor:
