@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
@@ -39,24 +39,29 @@ class Ends(NamedTuple):
         leaving: The node where they leave.
         inputs: The nodes where those of known arguments enter, if there are others for these; by
             ``"*"`` and ``"**"`` that of all further ones.
+        results: The nodes where those of one of several results leave.
     """
 
     entry: str
     leaving: str
     inputs: Mapping[Argument, str] = MappingProxyType({})
+    results: Mapping[int, str] = MappingProxyType({})
 
     @staticmethod
     def at(box: str) -> Ends:
         """Those of one box."""
         return Ends(box, box)
 
-    def entries(self, arguments: Iterable[Argument]) -> Iterable[str]:
-        """The nodes where edges of some arguments enter; those of all, if none are known."""
-        return dict.fromkeys(map(self._entry, arguments)) or (self.entry,)
-
-    def _entry(self, argument: Argument) -> str:
+    def entry_of(self, argument: Argument | None) -> str:
+        """The node where edges of an argument enter, or of any if it is not known."""
+        if argument is None:
+            return self.entry
         others = self.inputs.get("*" if isinstance(argument, int) else "**", self.entry)
         return self.inputs.get(argument, others)
+
+    def leaving_of(self, index: int | None) -> str:
+        """The node where edges of a result leave, or of any if it is not known."""
+        return self.leaving if index is None else self.results.get(index, self.leaving)
 
 
 class Drawing:
@@ -104,7 +109,7 @@ class Drawing:
 
     def _draw_graph(self, part: str, call: int, scope: Scope) -> Ends:
         """Draws the captured graph of a part; returns its two ends."""
-        whole = self._ends(part)
+        whole, results = self._ends(part), dict[Any, str]()
         seen = self._shapes.in_graph(part, call)
         ids: dict[fx.Node, str] = {}
         drawn = [node for node in self.compiled.parts[part].nodes if not _is_ours(node)]
@@ -116,14 +121,17 @@ class Drawing:
             ends = self._draw_node(node, part, scope, whole)
             shapes = shapes_passed(seen, _taker(node), [source for source, _ in given])
             for source, argument in dict.fromkeys(given):
-                for entry in ends.entries([argument]):
-                    self._connect(ids[source], entry, shapes.get(source, ""))
+                entry = ends.entry_of(argument)
+                self._connect(ids[source], entry, shapes.get(source, ""))
             ids[node] = ends.leaving
-        return whole._replace(inputs=_inputs(self.compiled.parts[part], ids))
+            if node.op == "output":
+                results = dict(ends.inputs)
+        inputs = _inputs(self.compiled.parts[part], ids)
+        return whole._replace(inputs=inputs, results=results)
 
     def _draw_node(self, node: fx.Node, part: str, scope: Scope, ends: Ends) -> Ends:
         if part and node.op == "output":
-            return Ends.at(ends.leaving)
+            return Ends(ends.leaving, ends.leaving, self._draw_results(node, ends.leaving))
         if part and node.op == "placeholder":
             own = self._add(None)
             self._connect(ends.entry, own, "")
@@ -136,6 +144,14 @@ class Drawing:
         return Ends.at(
             self._add(self._operation(node, part), () if node.op == "output" else inside)
         )
+
+    def _draw_results(self, output: fx.Node, leaving: str) -> dict[Argument, str]:
+        """Nodes without an item for the results of a part's graph, if there are several."""
+        results = _results(output)
+        made: dict[Argument, str] = {i: self._add(None) for i in range(len(results))}
+        for own in made.values():
+            self._connect(own, leaving, "")
+        return made
 
     def _draw_call(self, name: str, call: int, scope: Scope) -> Ends:
         """Draws a call of a module: as a box, or as a cluster around its forward."""
@@ -162,10 +178,11 @@ class Drawing:
         for node in flow:
             if node not in ends:
                 ends[node] = self._draw_followed(node, scope)
-        for source, target, arguments in flow.edges(data="arguments", default=()):
+        for source, target, passes in flow.edges(data="passes"):
             shape = self._shapes.followed(flow, (name, call), source, target)
-            for entry in ends[target].entries(arguments):
-                self._connect(ends[source].leaving, entry, shape)
+            for index, argument in passes:
+                leaving, entry = ends[source].leaving_of(index), ends[target].entry_of(argument)
+                self._connect(leaving, entry, shape)
         return whole
 
     def _draw_followed(self, node: CallNode | JoinNode, scope: Scope) -> Ends:
@@ -205,7 +222,7 @@ class Drawing:
 
     # A part's graph has its own inputs and outputs, but what feeds the part is drawn outside it,
     # later or earlier, by another graph. So the part gets nodes without an item where edges enter,
-    # one for each input and one for all, and one where they leave; both sides connect to these.
+    # one for each input and one for all, and such where they leave; both sides connect to these.
     # When everything is drawn they are removed, and each edge in is joined with each edge out:
     # values pass through a module's border without a box of their own. With several edges in, a
     # shape that is known on the way out alone may be of any of them, so it is dropped.
@@ -358,9 +375,19 @@ def _operation_name(node: fx.Node) -> str:
     return getattr(node.target, "__name__", str(node.target)).strip("_")
 
 
+def _results(output: fx.Node) -> Sequence[Any]:
+    """The results that a graph returns."""
+    returned = output.args[0]
+    return returned if isinstance(returned, (tuple, list)) else (returned,)
+
+
 def _sources_of_arguments(node: fx.Node) -> list[tuple[fx.Node, Argument]]:
-    """The drawn nodes that a node's inputs come from, each with the argument that it is."""
-    given = (*enumerate(node.args), *node.kwargs.items())
+    """The drawn nodes that a node's inputs come from, each with the argument that it is.
+
+    Of the output of a graph, the results are the arguments.
+    """
+    args = _results(node) if node.op == "output" else node.args
+    given = (*enumerate(args), *node.kwargs.items())
     return [(source, argument) for argument, value in given for source in _sources(value)]
 
 

@@ -208,6 +208,42 @@ def test_each_argument_of_a_part_goes_its_own_way(order):
     assert not {(a, at(outline, "opened")), (b, at(outline, "passed"))} & passed
 
 
+class Pair(nn.Module):
+    """One graph with two results."""
+
+    def __init__(self, keeps):
+        super().__init__()
+        self.p, self.q, self.keeps = nn.Linear(4, 4), nn.Linear(4, 4), keeps
+
+    def forward(self, x, by):
+        return x if self.keeps else self.p(x), self.q(by)
+
+
+@pytest.mark.parametrize("is_python", [False, True], ids=["graph", "python"])
+@pytest.mark.parametrize(("keeps", "first"), [(False, "p"), (True, "a")], ids=["made", "handed on"])
+def test_each_result_of_a_part_goes_its_own_way(is_python, keeps, first):
+    class Taking(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.c, self.d = (nn.Linear(4, 4) for _ in range(4))
+            self.pair = Pair(keeps)
+
+        def forward(self, x):
+            if is_python:
+                assert x.isfinite().all()
+            p, q = self.pair(self.a(x), self.b(x))
+            return self.c(p) + self.d(q)
+
+    outline = outlined(Taking(), {nn.Linear: ["OutputRMS"]}, torch.ones(2, 4))
+    into = {
+        name: {
+            outline.items[e.source].label for e in outline.edges if e.target == at(outline, name)
+        }
+        for name in "cd"
+    }
+    assert into == {"c": {first}, "d": {"q"}}
+
+
 def test_any_number_of_arguments_come_in_by_one_way():
     class Added(nn.Module):
         def __init__(self):

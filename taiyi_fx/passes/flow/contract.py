@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import networkx as nx
 import torch
@@ -52,6 +52,32 @@ class JoinNode:
 Argument = int | str
 """An argument of a call: its position, or its name."""
 
+
+class Result(NamedTuple):
+    """A source of tensors.
+
+    Attributes:
+        node: The node of the flow that made them.
+        place: The place among the results of a call that returns several; None of any other.
+    """
+
+    node: Any
+    place: int | None = None
+
+
+class Pass(NamedTuple):
+    """A value on its way from one node of the flow to another.
+
+    Attributes:
+        place: The place among the results of the call that made it; None if it has but one, or
+            several of them take part.
+        argument: The argument that it is there; None of what is joined or returned.
+    """
+
+    place: int | None = None
+    argument: Argument | None = None
+
+
 IN, OUT = "in", "out"
 """The inputs and the outputs of a forward, as nodes of the flow inside it."""
 
@@ -69,31 +95,34 @@ class Frame:
         self._order: dict[Any, int] = {}
         self._add(IN)
         self._add(OUT)
-        self._by_node: dict[Any, Any] = {}
-        self._by_storage: dict[int, tuple[StorageWeakRef, Any]] = {}
+        self._by_node: dict[Any, Result | None] = {}
+        self._by_storage: dict[int, tuple[StorageWeakRef, Result]] = {}
 
     def produce(self, node: Any, value: Any, given: Collection[Any] = ()) -> None:
         """Records a node as the source of the tensors in a value."""
-        for tensor in tensors_in(value):
-            if tensor.requires_grad:
-                self._own(get_gradient_edge(tensor).node, node, given)
-            if tensor.layout == torch.strided:
-                # Weakly: following the flow must not keep activations alive.
-                held = StorageWeakRef(tensor.untyped_storage())
-                self._by_storage[held.cdata] = held, node
+        are_several = node != IN and isinstance(value, (tuple, list)) and len(value) > 1
+        for place, part in enumerate(value if are_several else (value,)):
+            result = Result(node, place if are_several else None)
+            for tensor in tensors_in(part):
+                if tensor.requires_grad:
+                    self._own(get_gradient_edge(tensor).node, result, given)
+                if tensor.layout == torch.strided:
+                    # Weakly: following the flow must not keep activations alive.
+                    held = StorageWeakRef(tensor.untyped_storage())
+                    self._by_storage[held.cdata] = held, result
 
-    def _own(self, output: Any, node: Any, given: Collection[Any]) -> None:
+    def _own(self, output: Any, result: Result, given: Collection[Any]) -> None:
         """Records that a call made an autograd node, and those between it and the given ones.
 
         An operation in place on a view skips the view's own node: then its predecessors decide.
         """
-        self._by_node[output] = node
-        waiting = [] if node == IN or output in given else _behind(output)
+        self._by_node[output] = result
+        waiting = [] if result.node == IN or output in given else _behind(output)
         while waiting:
             inner = waiting.pop()
             is_parameter = not inner.next_functions
             if inner not in self._by_node and inner not in given and not is_parameter:
-                self._by_node[inner] = node
+                self._by_node[inner] = result
                 waiting += _behind(inner)
 
     def has_calls_in(self, scope: Scope) -> bool:
@@ -101,7 +130,7 @@ class Frame:
         n = len(scope)
         return any(isinstance(node, CallNode) and node.scope[:n] == scope for node in self.graph)
 
-    def sources(self, value: Any, scope: Scope) -> list[Any]:
+    def sources(self, value: Any, scope: Scope) -> list[Result]:
         """The sources of the tensors in a value that is used, or returned, in a scope.
 
         Joins on the way are placed there, so that it has to be asked while the scope is known.
@@ -112,7 +141,7 @@ class Frame:
     def call(
         self,
         node: CallNode,
-        sources: Mapping[Any, Collection[Argument]],
+        sources: Mapping[Result, Collection[Argument]],
         value: Any,
         given: Collection[Any],
     ) -> None:
@@ -126,14 +155,21 @@ class Frame:
         """
         self._add(node)
         for source, arguments in sources.items():
-            self.graph.add_edge(source, node, arguments=tuple(arguments))
+            for argument in arguments:
+                self._connect(source, node, argument)
         self.produce(node, value, given)
 
     def end(self, value: Any, scope: Scope) -> None:
         """Records the sources of what the forward returns."""
-        self.graph.add_edges_from((source, OUT) for source in self.sources(value, scope))
+        for source in self.sources(value, scope):
+            self._connect(source, OUT)
 
-    def _source(self, tensor: Tensor, scope: Scope) -> Any:
+    def _connect(self, source: Result, target: Any, argument: Argument | None = None) -> None:
+        if not self.graph.has_edge(source.node, target):
+            self.graph.add_edge(source.node, target, passes=[])
+        self.graph.edges[source.node, target]["passes"].append(Pass(source.place, argument))
+
+    def _source(self, tensor: Tensor, scope: Scope) -> Result | None:
         if tensor.requires_grad:
             found = self._through_autograd(get_gradient_edge(tensor).node, scope)
             if found is not None:
@@ -141,10 +177,10 @@ class Frame:
         if tensor.layout != torch.strided:
             return None
         storage = tensor.untyped_storage()._cdata
-        held, node = self._by_storage.get(storage, (None, None))
-        return None if held is None or held.expired() else node
+        held, result = self._by_storage.get(storage, (None, None))
+        return None if held is None or held.expired() else result
 
-    def _through_autograd(self, start: Any, scope: Scope) -> Any:
+    def _through_autograd(self, start: Any, scope: Scope) -> Result | None:
         """The source of an autograd node: a call, or a join of several; contracts the rest."""
         waiting = [start]
         while waiting:
@@ -158,11 +194,13 @@ class Frame:
                 waiting += unknown
         return self._by_node[start]
 
-    def _joined(self, node: Any, scope: Scope) -> Any:
+    def _joined(self, node: Any, scope: Scope) -> Result | None:
         behind = (self._by_node[n] for n in _behind(node))
-        sources = list(dict.fromkeys(source for source in behind if source is not None))
+        results = list(dict.fromkeys(source for source in behind if source is not None))
+        sources = list(dict.fromkeys(result.node for result in results))
         if len(sources) < 2:
-            return sources[0] if sources else None
+            # Several results of one call are joined without a node of their own.
+            return next(iter(results), None) if len(results) < 2 else Result(sources[0])
         scopes = [self._scope if source == IN else source.scope for source in sources]
         newest = max(zip(map(self._order.get, sources), scopes, strict=True))[1]
         # An operation is not seen where it runs. It is placed in the innermost of the forwards
@@ -170,8 +208,9 @@ class Frame:
         inner = max(_common(*scopes), _common(newest, scope), key=len)
         join = JoinNode(_operation(node), len(self.graph), inner)
         self._add(join)
-        self.graph.add_edges_from((source, join) for source in sources)
-        return join
+        for result in results:
+            self._connect(result, join)
+        return Result(join)
 
     def _add(self, node: Any) -> None:
         self._order[node] = len(self._order)

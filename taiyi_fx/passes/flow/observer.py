@@ -14,7 +14,7 @@ import torch
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import CapturedGraph
-from taiyi_fx.passes.flow.contract import IN, Argument, CallNode, Frame, Scope, nodes_of
+from taiyi_fx.passes.flow.contract import IN, Argument, CallNode, Frame, Result, Scope, nodes_of
 from taiyi_fx.passes.flow.shapes import Shape, Shapes, shapes_in
 from taiyi_fx.passes.module_tree import names_in
 from taiyi_fx.passes.override import ForwardOverride, forward_of_class
@@ -33,8 +33,9 @@ class Flow:
     Attributes:
         inside: The flow in each forward that stayed Python, by the name and the call of its module:
             a directed graph of `CallNode` and `JoinNode`, from `IN` to `OUT`. An edge says that a
-            result was used to compute the other's input; one to a call has the ``arguments``.
-            Forwards within it that stayed Python too are followed in the same graph.
+            result was used to compute the other's input; its ``passes`` say which result it is,
+            and which argument. Forwards within it that stayed Python too are followed in the same
+            graph.
         shapes: The shapes of inputs and outputs, by the name and the call of a module.
         nodes: The shapes of each node's inputs and outputs, by the node's name, for each captured
             graph and call of its part.
@@ -163,12 +164,12 @@ class Observer:
 
     def _given_to(
         self, frame: Frame, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> tuple[dict[Any, list[Argument]], set[Any]]:
+    ) -> tuple[dict[Result, list[Argument]], set[Any]]:
         """The sources of what a call is given, with the arguments of each, and its autograd nodes.
 
         Taken before the call: a tensor that it changes in place has another node afterwards.
         """
-        sources, given = dict[Any, list[Argument]](), set[Any]()
+        sources, given = dict[Result, list[Argument]](), set[Any]()
 
         def look() -> None:
             for argument, value in (*enumerate(args), *kwargs.items()):
