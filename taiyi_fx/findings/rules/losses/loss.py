@@ -152,7 +152,9 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         if scores[i] < _FAINT and is_low and not (is_wild or every or moved):
             continue  # a batch that is harder than others
         is_common = times > max(_LASTS, _COMMON * len(loss.values))
-        if is_low and is_common and not (lasts or every):
+        stays = lasts and bool((after > (medians[i] + loss.values[i]) / 2).all())
+        is_below = is_low or loss.values[i] <= loss.values[:_FEW].max()
+        if is_below and is_common and not (stays or every):
             continue  # many batches are, as those with a rare reward among them
         severity = "warning" if is_wild else "note"
         others = {"advice": _AT_TIMES.format(every)} if every else {}
