@@ -151,12 +151,12 @@ class Evidence:
     @functools.cached_property
     def parameters(self) -> Parameters:
         """The model's parameters."""
-        return Parameters(self)
+        return Parameters(self.of_quantity, self.of_each, self.modules, self.model)
 
     @property
     def logged(self) -> Logged:
         """The numbers that users log."""
-        return Logged(self)
+        return Logged(self.series, self.evaluated, self.of_losses)
 
     @functools.cached_property
     def modules(self) -> dict[str, int]:

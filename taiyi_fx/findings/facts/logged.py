@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from taiyi_fx.findings.facts.loss_facts import LossFacts
 from taiyi_fx.findings.facts.loss_graph import LossGraph
 from taiyi_fx.findings.facts.watched import Watched
-
-if TYPE_CHECKING:
-    from taiyi_fx.findings.facts.evidence import Evidence
 
 _OF_EVALUATION = re.compile(
     r"(?<![a-z])(val|valid|validation|eval|evaluation|test|dev|held[ _-]?out)(?![a-z])"
@@ -23,28 +20,35 @@ class Logged:
     """The numbers that users log, by the kind of each.
 
     Args:
-        evidence: All series.
+        series: The series of training, and of what was logged.
+        evaluated: Those of what was logged in evaluation mode.
+        of_losses: What is known of each loss, by its name.
     """
 
-    def __init__(self, evidence: Evidence) -> None:
-        self._evidence = evidence
+    def __init__(
+        self,
+        series: Sequence[Watched],
+        evaluated: Sequence[Watched],
+        of_losses: Mapping[str, LossFacts],
+    ) -> None:
+        self._series, self._evaluated, self._of_losses = series, evaluated, of_losses
 
     @property
     def losses(self) -> list[Watched]:
         """Numbers of the user's own that are called a loss, but for those of evaluation."""
-        every = (s for s in self._evidence.series if not s.direction and _is_loss(s))
+        every = (s for s in self._series if not s.direction and _is_loss(s))
         return [s for s in every if not is_evaluated(s)]
 
     @property
     def losses_of_evaluation(self) -> list[Watched]:
         """The losses of evaluation: by the mode that they were logged in, or by their name."""
-        by_name = (s for s in self._evidence.series if is_evaluated(s))
-        return [*filter(_is_loss, (*self._evidence.evaluated, *by_name))]
+        by_name = (s for s in self._series if is_evaluated(s))
+        return [*filter(_is_loss, (*self._evaluated, *by_name))]
 
     @property
     def metrics(self) -> list[Watched]:
         """The other numbers of the user's own."""
-        return [*filter(is_metric, self._evidence.series)]
+        return [*filter(is_metric, self._series)]
 
     @property
     def graphs(self) -> list[tuple[Watched, LossGraph]]:
@@ -55,13 +59,11 @@ class Logged:
     @property
     def known_graphs(self) -> list[LossGraph]:
         """How the losses are made of which it is known, also of those without a number yet."""
-        return [
-            known.graph for known in self._evidence.of_losses.values() if known.graph is not None
-        ]
+        return [known.graph for known in self._of_losses.values() if known.graph is not None]
 
     def of_loss(self, loss: Watched) -> LossFacts:
         """All that is known of a loss beside its numbers."""
-        return self._evidence.of_losses.get(loss.quantity, _NOT_KNOWN)
+        return self._of_losses.get(loss.quantity, _NOT_KNOWN)
 
 
 def _is_loss(logged: Watched) -> bool:

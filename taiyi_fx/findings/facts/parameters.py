@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
+from taiyi_fx.findings.facts.model_facts import ModelFacts
 from taiyi_fx.findings.facts.watched import Watched
-
-if TYPE_CHECKING:
-    from taiyi_fx.findings.facts.evidence import Evidence
 
 _SCALE = 1e-3
 """The size at which gains of branches begin that are to be nothing at first: 1e-4 to 1e-6."""
@@ -20,11 +18,21 @@ class Parameters:
     """The series of parameters, and how large these are.
 
     Args:
-        evidence: All series.
+        of_quantity: Gives the series of some quantities.
+        of_each: Gives those of a quantity that has one for each parameter.
+        places: The place of each module in the order of the model.
+        model: What is known of the model.
     """
 
-    def __init__(self, evidence: Evidence) -> None:
-        self._evidence = evidence
+    def __init__(
+        self,
+        of_quantity: Callable[..., Iterable[Watched]],
+        of_each: Callable[[str], Iterable[Watched]],
+        places: Mapping[str, int],
+        model: ModelFacts,
+    ) -> None:
+        self._of_quantity, self._of_each = of_quantity, of_each
+        self._places, self._model = places, model
 
     @functools.cached_property
     def weights(self) -> dict[str, Watched]:
@@ -40,28 +48,26 @@ class Parameters:
         found: dict[str, Watched] = {}
         # Of a recurrent layer, or attention, the first weight: ``weight_ih_l0``; of a weight norm
         # the one that is trained, as its gain may be frozen.
-        trained = {(s.module, parameter_of(s)) for s in self._evidence.of_each("ParameterGradNorm")}
+        trained = {(s.module, parameter_of(s)) for s in self._of_each("ParameterGradNorm")}
         every = (
-            s
-            for s in self._evidence.of_each(quantities[-1].partition(".")[0])
-            if "weight" in s.quantity
+            s for s in self._of_each(quantities[-1].partition(".")[0]) if "weight" in s.quantity
         )
         own = sorted(every, key=lambda s: (s.module, parameter_of(s)) not in trained)
-        for one in (*self._evidence.of_quantity(*quantities), *own):
+        for one in (*self._of_quantity(*quantities), *own):
             found.setdefault(one.module, one)
-        return dict(sorted(found.items(), key=lambda item: self._evidence.modules[item[0]]))
+        return dict(sorted(found.items(), key=lambda item: self._places[item[0]]))
 
     @functools.cached_property
     def norms(self) -> dict[tuple[str, str], Watched]:
         """The norm of each parameter, by module and the parameter's name."""
-        of_weights = {(s.module, "weight"): s for s in self._evidence.of_quantity("WeightNorm")}
-        every = self._evidence.of_each("ParameterNorm")
+        of_weights = {(s.module, "weight"): s for s in self._of_quantity("WeightNorm")}
+        every = self._of_each("ParameterNorm")
         return of_weights | {(s.module, parameter_of(s)): s for s in every}
 
     @functools.cached_property
     def sizes(self) -> dict[tuple[str, str], Watched]:
         """The root of the mean square of each parameter, likewise."""
-        return {(s.module, parameter_of(s)): s for s in self._evidence.of_each("ParameterRMS")}
+        return {(s.module, parameter_of(s)): s for s in self._of_each("ParameterRMS")}
 
     @functools.cached_property
     def counts(self) -> dict[tuple[str, str], float]:
@@ -85,7 +91,7 @@ class Parameters:
         counts = self.counts
         largest = max(counts.values(), default=0.0)
         is_small = counts.get((module, "weight"), 0.0) <= 1.01 * np.sqrt(largest)
-        own = self._evidence.model.attributes.get(module.partition("@")[0])
+        own = self._model.attributes.get(module.partition("@")[0])
         shapes = [shape for name, shape in own.sizes if not name] if own else []
         return bool(is_small and all(sum(n > 1 for n in shape) < 2 for shape in shapes))
 
@@ -108,7 +114,7 @@ class Parameters:
         """
         return any(
             0 < s.values[0] <= _SCALE and "bias" not in s.quantity and self._is_gain(s)
-            for s in self._evidence.of_each("ParameterRMS")
+            for s in self._of_each("ParameterRMS")
         )
 
     def _is_gain(self, s: Watched) -> bool:

@@ -40,7 +40,7 @@ def test_what_was_found_stands_at_the_top_with_advice(show, gpt, screenshots):
     assert page.inner_text("#findings-title") == "Findings: 1 alert, 1 warning, 1 note"
     rows = page.locator("#finding-list > li")
     assert rows.count() == 3
-    told = f"! alert step 4000: {fake.EXPLODING} is far off since step 4,000"
+    told = f"! alert step 4000: {fake.EXPLODING} is far off since step 4,000 · outlier"
     told += " Look at how it is initialised"
     assert " ".join(rows.nth(0).inner_text().split()) == told
     assert page.inner_text("#urgent") == "! 3 findings"
