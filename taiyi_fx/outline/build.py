@@ -11,7 +11,7 @@ from torch import nn
 from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.outline.containers import with_containers
 from taiyi_fx.outline.drawing import Drawing
-from taiyi_fx.outline.items import Edge, Item, Outline
+from taiyi_fx.outline.items import MODULES, Edge, Item, Outline
 from taiyi_fx.outline.parts import Part
 from taiyi_fx.outline.plumbing import with_plumbing
 from taiyi_fx.outline.ranges import with_ranges
@@ -37,7 +37,7 @@ def outline(
     drawing.draw()
     graph = without_unused(without_sizes(drawing.graph))
     model = tree(graph, drawing.clusters, drawing.model())
-    drawn = {part.item.module: part for part in model.walk() if part.item.kind in _MODULES}
+    drawn = {part.item.module: part for part in model.walk() if part.item.kind in MODULES}
     for item in drawing.uncalled(drawn):
         _home(item.module, drawn).inside.add_node(Part(item))
     _arrange(model, drawing.modules)
@@ -114,4 +114,3 @@ def _flattened(model: Part, drawn: nx.DiGraph) -> Outline:
 
 
 _RUNS = ("fold", "rest")
-_MODULES = ("module", "python")

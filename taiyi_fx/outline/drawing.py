@@ -59,9 +59,9 @@ class Ends(NamedTuple):
         others = self.inputs.get("*" if isinstance(argument, int) else "**", self.entry)
         return self.inputs.get(argument, others)
 
-    def leaving_of(self, index: int | None) -> str:
+    def leaving_of(self, place: int | None) -> str:
         """The node where edges of a result leave, or of any if it is not known."""
-        return self.leaving if index is None else self.results.get(index, self.leaving)
+        return self.leaving if place is None else self.results.get(place, self.leaving)
 
 
 class Drawing:
@@ -146,9 +146,8 @@ class Drawing:
         )
 
     def _draw_results(self, output: fx.Node, leaving: str) -> dict[Argument, str]:
-        """Nodes without an item for the results of a part's graph, if there are several."""
-        results = _results(output)
-        made: dict[Argument, str] = {i: self._add(None) for i in range(len(results))}
+        """Nodes without an item for the results of a part's graph, by their places."""
+        made: dict[Argument, str] = {i: self._add(None) for i in range(len(_results(output)))}
         for own in made.values():
             self._connect(own, leaving, "")
         return made
@@ -180,8 +179,8 @@ class Drawing:
                 ends[node] = self._draw_followed(node, scope)
         for source, target, passes in flow.edges(data="passes"):
             shape = self._shapes.followed(flow, (name, call), source, target)
-            for index, argument in passes:
-                leaving, entry = ends[source].leaving_of(index), ends[target].entry_of(argument)
+            for place, argument in passes:
+                leaving, entry = ends[source].leaving_of(place), ends[target].entry_of(argument)
                 self._connect(leaving, entry, shape)
         return whole
 

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from taiyi_fx.findings import OUTSIDE, Forward
-from taiyi_fx.outline.items import Item, Outline
+from taiyi_fx.outline.items import MODULES, Item, Outline
 
-_MODULES = ("module", "python")
 _FUNCTIONS = ("op", "plumbing")
 
 Way = tuple[str, str]
@@ -40,7 +39,7 @@ def _places(items: Sequence[Item]) -> list[dict[int, int]]:
     found: list[dict[int, int]] = []
     for index, item in enumerate(items):
         around = item.parent
-        while around > 0 and items[around].kind not in _MODULES:
+        while around > 0 and items[around].kind not in MODULES:
             around = items[around].parent
         found.append({around: index, **found[around]} if around >= 0 else {})
     return found
@@ -51,7 +50,7 @@ def _names(outline: Outline, places: Sequence[Places]) -> list[str]:
     is_parent = {item.parent for item in outline.items}
     return [
         _part(item.module, outline.items[next(iter(places[i]))].module)
-        if item.kind in _MODULES and i and item.is_called
+        if item.kind in MODULES and i and item.is_called
         else f"{item.label.partition(' (')[0]}()"
         if item.kind in _FUNCTIONS and i not in is_parent
         else OUTSIDE

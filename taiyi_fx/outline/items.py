@@ -98,6 +98,9 @@ class Item:
     is_called: bool = True
 
 
+MODULES = ("module", "python")
+"""The kinds of items that are calls of modules."""
+
 STAYED_PYTHON = "its forward stayed Python: "
 """The beginning of a note that says why."""
 

@@ -141,9 +141,13 @@ class Held:
         self.latest = latest
 
     def takes_gradient(self, g: Tensor, groups: tuple[SlotGroup, ...], *, stays: bool) -> bool:
-        """The same for a gradient; all are measured at the end of the running backward pass."""
+        """The same for a gradient; all are measured at the end of the running backward pass.
+
+        A view of much is not taken, though a copy of it could be: builtins would hold the next one.
+        """
         self._end_with_this_backward()
-        return self.takes(g, groups, stays=stays)
+        is_view_of_much = type(g) is Tensor and g._is_view() and not may_be_held(g)
+        return not is_view_of_much and self.takes(g, groups, stays=stays)
 
     def _end_with_this_backward(self, _: Any = None) -> None:
         running = torch._C._current_graph_task_id()

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.passes.probes.held import MOST
+from taiyi_fx.passes.probes.held import MOST, Held
 from tests.passes.probes.test_held import CFG, deep, recorded, seen
 
 
@@ -344,3 +344,14 @@ def test_a_gradient_that_is_written_into_past_its_version_is_read_as_it_came():
     assert not watched.monitor.missing
     read = watched.monitor.get_output()["b"]["OutputGradRMS"]
     assert [*read.values()] == pytest.approx(true, rel=1e-6)
+
+
+@pytest.mark.parametrize(("of", "is_held"), [(4, True), (100_000, False)])
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_gradient_that_is_a_view_of_much_is_not_held(of, is_held, stays):
+    room, taken = Held(), []
+    x = torch.ones(4, requires_grad=True)
+    part = torch.zeros(of)[:4]
+    x.register_hook(lambda _: taken.append(room.takes_gradient(part, (), stays=stays)) or None)
+    x.sum().backward()
+    assert taken == [is_held]
