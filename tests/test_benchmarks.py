@@ -25,7 +25,8 @@ from benchmarks import (
 )
 from benchmarks import report as long_report
 from benchmarks.faults import __main__ as faults
-from benchmarks.faults import sound
+from benchmarks.faults import kept, sound
+from benchmarks.faults import score as score_module
 from benchmarks.faults.early import early_alarms
 from benchmarks.faults.fault import FAULTS, HEALTHY, Fault
 from benchmarks.faults.score import names_culprit, score, shares
@@ -511,6 +512,22 @@ def test_the_first_finding_is_judged(monkeypatch, capsys, tmp_path):
     assert "healthy: false alarms 1 of 1 (100 %)" in capsys.readouterr().out
     (outcome,) = json.loads(file.read_text(encoding="utf-8"))
     assert outcome["first"]["text"] == "it is so"
+
+
+def test_rules_are_applied_anew_to_what_is_kept_of_a_training(monkeypatch, tmp_path):
+    fault = planted("frozen_among_trained/lstm")
+    trained = []
+    monkeypatch.setattr(score_module, "run", lambda t: trained.append(t) or run(t))
+    first = score(fault, kept=tmp_path)
+    assert first.is_right
+    assert score(fault, kept=tmp_path) == first == score(fault)
+    assert len(trained) == 2  # the first, and the one of which nothing is kept
+
+    changed = [SimpleNamespace(module="head", kind="a", severity="alert", quantity="WeightNorm",
+                               step=3, text="a rule that is new")]  # fmt: skip
+    monkeypatch.setattr(kept, "find", lambda evidence: changed)
+    assert score(fault, kept=tmp_path).first["text"] == "a rule that is new"
+    assert len(trained) == 2
 
 
 @pytest.mark.exhaustive

@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     begin, outcomes = time.monotonic(), []
     for case in cases:
         print(case.label, file=sys.stderr, flush=True)
-        outcomes.append(score(case, is_preset=asked.preset))
+        outcomes.append(score(case, is_preset=asked.preset, kept=asked.kept))
     print(f"{table(outcomes)}\n\n{shares(outcomes)}")
     print(f"{len(cases)} trainings in {time.monotonic() - begin:.0f} s")
     if asked.json:
@@ -91,6 +91,11 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", help="a name, a name/task, or a pattern of these")
     parser.add_argument("--preset", action="store_true", help="watch by the preset that fits")
     parser.add_argument("--json", type=Path, help="a file for all outcomes")
+    parser.add_argument(
+        "--kept",
+        type=Path,
+        help="a folder of evidence: training is left out where there is some, else added to it",
+    )
     parser.add_argument("--verify", action="store_true", help="check that the faults show")
     parser.add_argument("--seed", type=int, default=1, help="of sound trainings")
     parser.add_argument(

@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from benchmarks.faults.fault import Fault, Healthy
+from benchmarks.faults.kept import findings_by
 from benchmarks.faults.sound.training import Sound, looks
 from benchmarks.faults.training import run
 
@@ -41,33 +44,45 @@ class Outcome:
     looks: int = 1
 
 
-def score(case: Fault | Healthy | Sound, *, is_preset: bool = False) -> Outcome:
+def score(
+    case: Fault | Healthy | Sound, *, is_preset: bool = False, kept: Path | None = None
+) -> Outcome:
     """Trains, and judges what was found.
 
     Args:
         case: The training.
         is_preset: Whether it is watched as `taiyi_fx.instrument` does without a configuration, as
             a sound one always is.
+        kept: Judge what today's rules find in the evidence that lies in this folder; one trains
+            only where there is none of this training, which is added.
     """
-    if isinstance(case, Sound):
-        return _score_sound(case)
-    training = case.training()
-    training.is_preset = is_preset
-    watched: Any = run(training)  # the monitor may be one without findings
-    findings = watched.monitor.findings
-    if isinstance(case, Healthy):
-        counted = [finding for finding in findings if finding.severity in SERIOUS]
-        return _outcome(case, "", counted, [not counted])
-    counted = [finding for finding in findings if case.notes or finding.severity in SERIOUS]
-    culprits = [culprit.format_map(training.names) for culprit in case.culprits]
+    if kept is None:
+        seen = _findings(case, is_preset=is_preset)
+    else:
+        folder = kept / ("preset" if is_preset else "own")
+        train = partial(_findings, case, is_preset=is_preset)
+        seen = findings_by(folder, _name(case), train)
+    told = [finding for findings in seen for finding in findings]
+    serious = [finding for finding in told if finding.severity in SERIOUS]
+    if not isinstance(case, Fault):
+        return replace(_outcome(case, "", serious, [not serious]), looks=len(seen))
+    names = case.training().names
+    counted = told if case.notes else serious
+    culprits = [culprit.format_map(names) for culprit in case.culprits]
     right = [names_culprit(finding, culprits, case.kinds) for finding in counted]
     return _outcome(case, ", ".join(c or '""' for c in culprits), counted, right)
 
 
-def _score_sound(case: Sound) -> Outcome:
-    seen = looks(case)
-    counted = [found for look in seen for found in look.findings if found.severity in SERIOUS]
-    return replace(_outcome(case, "", counted, [not counted]), looks=len(seen))
+def _findings(case: Fault | Healthy | Sound, *, is_preset: bool) -> list[Any]:
+    """What each look at a training finds; the monitor may be one without findings."""
+    if isinstance(case, Sound):
+        return [look.findings for look in looks(case)]
+    watched: Any = run(replace(case.training(), is_preset=is_preset))
+    return [watched.monitor.findings]
+
+
+def _name(case: Fault | Healthy | Sound) -> str:
+    return f"{case.label} seed {case.seed}" if isinstance(case, Sound) else case.label
 
 
 def names_culprit(finding: Any, culprits: Sequence[str], kinds: str | None) -> bool:

@@ -100,9 +100,17 @@ class Diagnosis:
 
     def find(self, evidence: Evidence) -> Findings:
         """All findings in some evidence, most urgent first; a rule that fails is warned of once."""
+        found = find(self.with_all_known(evidence), strict=self._strict)
+        for one in found:
+            if one.kind == "rule_failed" and not one.module:
+                self._warn.of(one.text, f"looking for findings: {one.text}")
+        return found
+
+    def with_all_known(self, evidence: Evidence) -> Evidence:
+        """Some evidence, with all that is known of the training beside its numbers."""
         evidence = evidence.with_series(of_elements(evidence.series, self._modules))
         self._look_at_tensors(evidence)
-        known = replace(
+        return replace(
             with_outline(evidence, self._outline()),
             reasons=self._missing,
             model=ModelFacts.of(self._modules, self._slips_of_sources()),
@@ -112,11 +120,6 @@ class Diagnosis:
             forwards_per_step=self._whole.forwards,
             not_finite=self._not_finite,
         )
-        found = find(known, strict=self._strict)
-        for one in found:
-            if one.kind == "rule_failed" and not one.module:
-                self._warn.of(one.text, f"looking for findings: {one.text}")
-        return found
 
     def _slips_of_sources(self) -> Mapping[str, Sequence[Slip]]:
         """The slips in the source of the model's classes and of the loop, which are read once."""
