@@ -12,6 +12,7 @@ from taiyi_fx.findings.facts.given_inputs import (
     GivenInputs,
     Interleaving,
     Repeats,
+    ShownTokens,
 )
 from taiyi_fx.findings.facts.loss_facts import LossFacts
 from taiyi_fx.findings.facts.loss_graph import LossGraph, loss_graph_of
@@ -56,6 +57,7 @@ __all__ = [
     "Regression",
     "RegressionNotes",
     "Repeats",
+    "ShownTokens",
     "Slip",
     "Squashed",
     "TargetNotes",

@@ -22,6 +22,7 @@ from taiyi_fx.findings.rules.attention.attention import (
     sharp_starts,
 )
 from taiyi_fx.findings.rules.attention.heads import odd_heads
+from taiyi_fx.findings.rules.attention.input_masks import hidden_tokens
 from taiyi_fx.findings.rules.attention.masks import (
     masks_ahead,
     missing_masks,
@@ -204,6 +205,7 @@ RULES: tuple[Rule, ...] = (
     masks_ahead,
     reading_ahead,
     narrow_masks,
+    hidden_tokens,
     unmasked_padding,
     softmax_axes,
     normalised_samples,

@@ -181,6 +181,11 @@ EDGES: tuple[Edge, ...] = (
     Edge("detached", "zero_weight zero_output", _is_of_all),
     Edge("detached", "rank_collapse", _is_of_it),
     Edge("missing_mask", "odd_forward", _is_around_it),
+    Edge(
+        "turned_mask",
+        "zero_gradient zero_output attention_collapse rank_collapse odd_steps plateau",
+        _is_of_all,
+    ),
     Edge("odd_forward", "missing_residual missing_norm outlier", _is_of_it),
     Edge("no_update", "gradients_not_cleared changed_gradient", _is_of_it),
     Edge("large_decay", "drift", _is_of_all_or_it),

@@ -10,10 +10,24 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from taiyi_fx.findings import Distribution, FarEntry, GivenInputs, Interleaving, Repeats
+from taiyi_fx.findings import (
+    Distribution,
+    FarEntry,
+    GivenInputs,
+    Interleaving,
+    Repeats,
+    ShownTokens,
+)
 from taiyi_fx.passes.probes.modes import is_traced, unseen
 from taiyi_fx.warning import WarnOnce
-from taiyi_fx.watch.input_numbers import Look, distribution, furthest, interleaving, repeats
+from taiyi_fx.watch.input_numbers import (
+    Look,
+    distribution,
+    furthest,
+    interleaving,
+    repeats,
+    shown_tokens,
+)
 
 _T = TypeVar("_T")
 
@@ -36,6 +50,7 @@ class InputLooks:
         self._far: dict[str, list[Look[FarEntry]]] = {}
         self._interleaving: dict[bool, dict[str, list[Look[Interleaving]]]] = {True: {}, False: {}}
         self._repeats: list[Look[Repeats]] = []
+        self._shown: list[Look[ShownTokens]] = []
         self._warn = WarnOnce()
 
     def look_at(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -76,12 +91,18 @@ class InputLooks:
             rows = [one for one in tensors if one.ndim] if is_training and is_plain else []
             if rows:
                 _add(self._repeats, repeats(rows))
+            if is_training and is_plain and _is_of_transformers(self._model):
+                self._note_mask(known.get("input_ids"), known.get("attention_mask"))
 
     def _note_one(self, name: str, value: Tensor, is_training: bool) -> None:
         _add(self._noted[is_training].setdefault(name, []), distribution(value))
         _add(self._interleaving[is_training].setdefault(name, []), interleaving(value))
         if is_training:
             _add(self._far.setdefault(name, []), furthest(value))
+
+    def _note_mask(self, tokens: Any, mask: Any) -> None:
+        if isinstance(tokens, Tensor) and isinstance(mask, Tensor):
+            _add(self._shown, shown_tokens(tokens, mask))
 
     def read(self) -> GivenInputs:
         """All that is known; the host waits for the device."""
@@ -91,6 +112,7 @@ class InputLooks:
             far=_read(self._far),
             repeats=[one.read() for one in self._repeats],
             interleaving={mode: _read(of) for mode, of in self._interleaving.items()},
+            shown=[one.read() for one in self._shown],
         )
 
 
@@ -108,6 +130,11 @@ def _is_plain(value: Any) -> bool:
     if type(value) is not Tensor or value.is_nested or value.is_quantized:
         return False
     return value.layout == torch.strided and not value.is_meta
+
+
+def _is_of_transformers(model: nn.Module) -> bool:
+    """True where an `attention_mask` is known to show with 1: others may hide with it."""
+    return any(of.__module__.startswith("transformers.models.") for of in type(model).__mro__)
 
 
 def _names_of(model: nn.Module) -> list[str]:

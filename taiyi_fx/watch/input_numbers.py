@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-from taiyi_fx.findings import Distribution, FarEntry, Interleaving, Repeats
+from taiyi_fx.findings import Distribution, FarEntry, Interleaving, Repeats, ShownTokens
 from taiyi_fx.reductions.sums import wide
 
 _T = TypeVar("_T")
@@ -148,6 +148,32 @@ def interleaving(value: Tensor) -> Look[Interleaving] | None:
     across = far[:, (starts - 1 - torch.arange(channels, device=value.device)).flatten()]
     sizes = [x.square().mean().sqrt() for x in (flat.diff(dim=1), far, across)]
     return Look(torch.stack(sizes), partial(Interleaving, shape))
+
+
+def shown_tokens(tokens: Tensor, mask: Tensor) -> Look[ShownTokens] | None:
+    """The tokens that a mask of 0 and 1, or of truth values, shows; None of other shapes."""
+    if tokens.shape != mask.shape or tokens.is_floating_point() or not tokens.numel():
+        return None
+    shown, tokens = mask != 0, tokens.to(torch.float64)
+    is_other = (shown & (mask != 1)).any()
+    ends = [
+        end
+        for part in (shown, ~shown)
+        for end in (
+            tokens.where(part, torch.inf).amin(),
+            tokens.where(part, -torch.inf).amax(),
+        )
+    ]
+    counts = [is_other.double(), shown.sum().double(), (~shown).sum().double()]
+    return Look(torch.stack([*counts, *ends]), _shown_tokens)
+
+
+def _shown_tokens(is_other: float, *numbers: float) -> ShownTokens:
+    shown, hidden, least, most, least_hidden, most_hidden = numbers
+    if is_other:
+        return ShownTokens(0, 0, None, False)
+    token = int(least) if least == most else None
+    return ShownTokens(int(shown), int(hidden), token, least_hidden < most_hidden)
 
 
 def _first(value: Tensor) -> Tensor:

@@ -157,3 +157,15 @@ def test_copies_are_those_of_all_inputs_of_training_together():
     assert (beside.different, beside.is_doubled) == (64, False)
     assert looked(((twice,), {"edges": torch.zeros(2, 64)}), model=Any()).repeats == []
     assert looked(((twice,), {}), model=Any().eval()).repeats == []
+
+
+def test_only_masks_of_transformers_are_known_to_show_with_1():
+    class Own(nn.Module):
+        def forward(self, input_ids, attention_mask):
+            return input_ids
+
+    Theirs = type("Theirs", (Own,), {"__module__": "transformers.models.own"})
+    tokens = torch.tensor([[5, 6, 0]])
+    call = ((tokens,), {"attention_mask": tokens == 0})
+    assert looked(call, call, model=Own()).shown == []
+    assert looked(call, call, model=Theirs()).shown == [(1, 2, 0, True)] * 2

@@ -3,7 +3,13 @@
 import pytest
 import torch
 
-from taiyi_fx.watch.input_numbers import distribution, furthest, interleaving, repeats
+from taiyi_fx.watch.input_numbers import (
+    distribution,
+    furthest,
+    interleaving,
+    repeats,
+    shown_tokens,
+)
 
 
 def table(rows=200, entries=6):
@@ -134,3 +140,23 @@ def test_channels_that_came_last_are_told_by_their_neighbours():
 )
 def test_others_have_no_order(shape):
     assert interleaving(torch.zeros(shape)) is None
+
+
+TOKENS = torch.tensor([[5, 6, 7, 0], [8, 9, 0, 0]])
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.float32])
+def test_a_mask_of_tokens_is_told_by_what_it_shows(dtype):
+    mask = (TOKENS != 0).to(dtype)
+    assert shown_tokens(TOKENS, mask).read() == (5, 3, None, False)
+    assert shown_tokens(TOKENS, mask == 0).read() == (3, 5, 0, True)
+    assert shown_tokens(TOKENS, torch.zeros_like(mask)).read() == (0, 8, None, True)
+    assert shown_tokens(TOKENS, torch.ones_like(mask)).read() == (8, 0, None, False)
+
+
+def test_other_masks_show_nothing_that_is_known():
+    assert shown_tokens(TOKENS, torch.zeros(2, 1, 4, 4)) is None
+    assert shown_tokens(TOKENS.float(), TOKENS) is None
+    assert shown_tokens(TOKENS[:0], TOKENS[:0]) is None
+    for mask in (TOKENS, torch.full((2, 4), -torch.inf), torch.full((2, 4), torch.nan)):
+        assert shown_tokens(TOKENS, mask).read()[:2] == (0, 0)

@@ -73,6 +73,22 @@ class Interleaving(NamedTuple):
     across: float
 
 
+class ShownTokens(NamedTuple):
+    """The tokens of one forward, as an `attention_mask` of transformers parts them: 1 shows.
+
+    Attributes:
+        shown: How many it shows.
+        hidden: How many it hides.
+        token: The one that all shown ones are; None if they differ, or none is shown.
+        are_hidden_different: True if it hides several different ones.
+    """
+
+    shown: int
+    hidden: int
+    token: int | None
+    are_hidden_different: bool
+
+
 @dataclass(frozen=True)
 class GivenInputs:
     """The model's inputs of floating point in some forwards, the first and ever rarer ones.
@@ -84,6 +100,7 @@ class GivenInputs:
         repeats: The copies among the samples of each batch of training.
         interleaving: The order of the numbers of each input that has channels, of training under
             True, and of evaluation under False.
+        shown: What the mask of tokens showed, in forwards of training.
     """
 
     trained: Mapping[str, Sequence[Distribution]] = field(default_factory=dict)
@@ -91,3 +108,4 @@ class GivenInputs:
     far: Mapping[str, Sequence[FarEntry]] = field(default_factory=dict)
     repeats: Sequence[Repeats] = ()
     interleaving: Mapping[bool, Mapping[str, Sequence[Interleaving]]] = field(default_factory=dict)
+    shown: Sequence[ShownTokens] = ()

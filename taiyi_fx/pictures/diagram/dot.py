@@ -127,7 +127,7 @@ def _title(face: Face) -> str:
 
 
 def _style(face: Face) -> str:
-    return '"rounded,filled,dashed"' if face.is_dashed else '"rounded,filled"'
+    return f'"rounded,filled,{face.stroke}"'
 
 
 def _badges(badges: Sequence[Badge]) -> str:
@@ -240,7 +240,7 @@ def _entry(entry: Entry) -> str:
             f"<TD ALIGN='LEFT'><FONT COLOR='{entry.colour}' POINT-SIZE='10'>"
             f"{_markup(entry.text)}</FONT></TD>"
         )
-    style = " STYLE='DASHED'" if entry.look == "dashed" else ""
+    style = f" STYLE='{entry.look.upper()}'" if entry.look in ("dashed", "dotted") else ""
     inner = (
         f"<TABLE BORDER='1' CELLBORDER='0' COLOR='{LINE}'{style} CELLSPACING='0'>"
         "<TR><TD WIDTH='16' HEIGHT='8'></TD></TR></TABLE>"

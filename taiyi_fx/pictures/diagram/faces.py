@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -29,7 +29,9 @@ _LINES = 3
 
 _LONGEST = 40
 
-_DASHED = ("python", "plumbing")
+Stroke = Literal["solid", "dashed", "dotted"]
+
+_STROKES: Mapping[str, Stroke] = {"python": "dashed", "plumbing": "dotted"}
 _SOFT = ("plumbing", "rest", "range")
 _RUNS = ("fold", "rest")
 
@@ -93,7 +95,7 @@ class Face:
         counts: The numbers of marks within a closed item.
         is_bold: True if it has marks, or a mark is within it.
         is_double: True if it stands for several identical items.
-        is_dashed: True if it stayed Python, or is plumbing.
+        stroke: That of its border: dashed if it stayed Python, dotted if it is plumbing.
         is_soft: True if it is neither a module nor a single operation.
         tooltip: The full text on it.
     """
@@ -106,7 +108,7 @@ class Face:
     counts: tuple[Count, ...] = ()
     is_bold: bool = False
     is_double: bool = False
-    is_dashed: bool = False
+    stroke: Stroke = "solid"
     is_soft: bool = False
     tooltip: str = ""
 
@@ -171,7 +173,7 @@ def _open(item: Item, values: LatestValues, fill: str) -> Face:
         border=_border(item.marks, states, SOFT if item.kind in _SOFT else LINE),
         badges=badges,
         is_bold=bool(item.marks),
-        is_dashed=item.kind in _DASHED,
+        stroke=_STROKES.get(item.kind, "solid"),
         is_soft=item.kind in _SOFT,
         tooltip=visible("\n".join(_tooltip(item, values))),
     )
@@ -292,7 +294,7 @@ class _Within:
             counts=tuple(_counts(counts)),
             is_bold=bool(marks),
             is_double=item.kind in _RUNS,
-            is_dashed=item.kind in _DASHED,
+            stroke=_STROKES.get(item.kind, "solid"),
             is_soft=item.kind == "plumbing",
             tooltip=visible("\n".join(self._tooltip(i))),
         )

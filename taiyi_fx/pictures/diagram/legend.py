@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from taiyi_fx.pictures.diagram.colours import FAMILIES, MARKS, STATES
 from taiyi_fx.pictures.diagram.faces import Face
 
-Look = Literal["fill", "badge", "double", "dashed", "text"]
+Look = Literal["fill", "badge", "double", "dashed", "dotted", "text"]
 
 
 class Entry(NamedTuple):
@@ -62,7 +62,8 @@ def _kinds(faces: Mapping[int, Face]) -> Iterator[Entry]:
 def _borders(faces: Mapping[int, Face]) -> Iterator[Entry]:
     if any(face.is_double for face in faces.values()):
         yield Entry("double", "", "", "several of the same structure")
-    if any(face.is_dashed and face.is_soft for face in faces.values()):
-        yield Entry("dashed", "", "", "only rearranges")
-    if any(face.is_dashed and not face.is_soft for face in faces.values()):
+    strokes = {face.stroke for face in faces.values()}
+    if "dotted" in strokes:
+        yield Entry("dotted", "", "", "only rearranges")
+    if "dashed" in strokes:
         yield Entry("dashed", "", "", "forward that stayed Python")

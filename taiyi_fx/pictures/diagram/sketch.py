@@ -131,7 +131,7 @@ def _box(axes: Axes, at: Rectangle, face: Face, *, is_cluster: bool = False) -> 
             facecolor=face.fill,
             edgecolor=FAINT if is_cluster and not face.is_bold else face.border,
             linewidth=1.8 if face.is_bold else 0.8,
-            linestyle="--" if face.is_dashed else "-",
+            linestyle=face.stroke,
             zorder=1 if is_cluster else 3,
         )
         axes.add_patch(patch)
@@ -254,5 +254,5 @@ def _entry(entry: Entry) -> tuple[_Piece, _Piece]:
         return _Piece("      ", INK, entry.colour), _Piece(meaning, INK)
     if entry.look == "text":
         return _Piece(" 0.12", entry.colour), _Piece(meaning, entry.colour)
-    sign = "▢▢" if entry.look == "double" else "- - -"
+    sign = {"double": "▢▢", "dashed": "- - -", "dotted": "· · ·"}[entry.look]
     return _Piece(f" {sign}", LINE), _Piece(meaning, INK)

@@ -113,8 +113,8 @@ def test_runs_have_two_borders_and_plumbing_a_dashed_one():
         for found in re.findall(r"^\s*(n\d+) \[(.*?)\];", source, re.DOTALL | re.MULTILINE)
     }
     assert "peripheries=2" in nodes["n1"]
-    assert "dashed" in nodes["n3"]
-    assert "dashed" not in nodes["n1"]
+    assert "dotted" in nodes["n3"]
+    assert "solid" in nodes["n1"]
 
 
 def test_parts_that_nothing_joins_stand_in_columns():

@@ -133,12 +133,12 @@ def test_a_rest_says_of_what_its_structure_is_and_has_a_double_border():
     ]  # fmt: skip
 
 
-def test_python_and_plumbing_are_dashed():
-    assert one(Item("python", "forward")).is_dashed
+def test_python_is_dashed_and_plumbing_dotted():
+    assert one(Item("python", "forward")).stroke == "dashed"
     pipe = one(Item("plumbing", "view · transpose"))
-    assert pipe.is_dashed
+    assert pipe.stroke == "dotted"
     assert pipe.is_soft
-    assert not one(Item("module", "fc")).is_dashed
+    assert one(Item("module", "fc")).stroke == "solid"
 
 
 def test_long_names_lose_their_middle_and_are_told_in_full():

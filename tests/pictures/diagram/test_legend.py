@@ -22,9 +22,9 @@ def test_only_what_occurs_is_explained():
 
 
 def test_borders_are_explained():
-    python = Face("forward", "", "white", "grey", is_dashed=True)
+    python = Face("forward", "", "white", "grey", stroke="dashed")
     assert texts(python) == ["forward that stayed Python"]
-    pipe = Face("view", "", "white", "grey", is_dashed=True, is_soft=True)
+    pipe = Face("view", "", "white", "grey", stroke="dotted", is_soft=True)
     assert texts(pipe) == ["only rearranges"]
     rest = Face("1 … 3", "", "white", "grey", is_double=True)
     assert texts(python, pipe, rest) == [

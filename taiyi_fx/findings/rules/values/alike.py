@@ -100,11 +100,17 @@ def _of_indices(evidence: Evidence) -> Iterator[Finding]:
     same = [s for s in same if not is_made_within(s.module, evidence)]
     moves = any(len({*one.values}) > 1 for s in deviations for one in (s, means[s.module]))
     if moves:
-        same = [s for s in same if _entries_of(s, evidence) >= _LARGE]
+        same = [s for s in same if _entries_of(s, evidence) >= _LARGE or _is_of_places(s)]
     if same:
         text = f"all indices that {same[0].module!r} is given are one and the same"
         found = {"value": float(means[same[0].module].values[0]), "advice": _INDICES}
         yield RANK_COLLAPSE.at(same[0], 0, text, "indices that differ", **found)
+
+
+def _is_of_places(one: Watched) -> bool:
+    """True for an embedding whose name says that each place of a sequence has an entry."""
+    last = one.name.rpartition(".")[2]
+    return last == "wpe" or "pos" in last
 
 
 def _entries_of(one: Watched, evidence: Evidence) -> int:

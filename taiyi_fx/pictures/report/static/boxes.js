@@ -15,6 +15,11 @@
 
   const ALARM_SIGNS = { alert: "!", warn: "~", muted: "i" };
 
+  const STROKES = { plumbing: "dotted", python: "dashed" };
+
+  /** How a box's border is drawn; empty for a plain line. */
+  taiyi.strokeOf = (item) => STROKES[item.kind] ?? "";
+
   /** What a box tells of what was found there; nothing where it was not. */
   taiyi.alarmText = (site) => (site ? `${ALARM_SIGNS[site.look]} ${site.text}` : "");
 
@@ -43,7 +48,7 @@
       className: taiyi.shortened(classText(item), 34),
       isDouble: item.kind === "fold" || item.kind === "rest",
       isSoft: item.kind === "plumbing",
-      isDashed: item.kind === "plumbing" || item.kind === "python" || item.kind === "range",
+      stroke: taiyi.strokeOf(item),
       isProbed: sums.forward + sums.backward + sums.parameters > 0,
       state: taiyi.gravest(sums),
       opens: taiyi.opens(item),

@@ -153,7 +153,7 @@
     if (item.family) words.push(`family-${item.family}`);
     if (box.isProbed) words.push("probed");
     if (box.state !== "ok") words.push(`is-${box.state}`);
-    if (box.isDashed) words.push("dashed");
+    if (box.stroke) words.push(box.stroke);
     return words.join(" ");
   }
 

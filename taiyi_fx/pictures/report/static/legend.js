@@ -22,7 +22,6 @@
     return new Set([...words, taiyi.findings().length ? "found" : ""]);
   }
 
-  const DASHED = ["plumbing", "python", "range"];
   const PLAIN = ["op", "module"];
 
   function wordsOf(item) {
@@ -34,7 +33,7 @@
       item.family || isPlain ? `family-${item.family}` : "",
       isTaken ? "probed" : "",
       item.kind === "fold" || item.kind === "rest" ? "double" : "",
-      DASHED.includes(item.kind) ? "dashed" : "",
+      taiyi.strokeOf(item),
     ];
   }
 })(taiyi);

@@ -79,6 +79,14 @@ def test_a_large_table_that_is_given_one_index_is_told_beside_others(entries, is
 
 
 @pytest.mark.parametrize(
+    "name", ["wpe", "embeddings.position_embeddings", "pos", "embed_positions"]
+)
+def test_positions_that_are_all_one_are_told_beside_tokens(name):
+    (found,) = indices(**{"words": (DRAWN, DRAWN), name: (0.0, 0.0)})
+    assert found.module == name
+
+
+@pytest.mark.parametrize(
     "found",
     [
         indices(words=(DRAWN, DRAWN), places=(15.5, 9.2)),
