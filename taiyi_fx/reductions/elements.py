@@ -20,6 +20,7 @@ from taiyi_fx.reductions.sums import (
     largest,
     norm,
     norm_in_python,
+    norm_of_both,
     norm_on_gpu,
     norms,
     square_sums,
@@ -54,7 +55,7 @@ class Norm:
         return (norms(tensors),)
 
     def merge(self, a: State, b: State) -> State:
-        return (torch.hypot(a[0].to(wide(a[0].device)), b[0].to(wide(b[0].device))),)
+        return (norm_of_both(a[0], b[0]),)
 
     def scale(self, state: State, factor: float) -> State:
         return (state[0].to(wide(state[0].device)) * abs(factor),)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.reductions.rows import FeatureAxis, accumulated, are_nan, count, row_axes
-from taiyi_fx.reductions.sums import is_fast, ratio, square_sums
+from taiyi_fx.reductions.sums import is_fast, norm_of_both, ratio, square_sums
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class FeatureNorms:
         return count(n, x), square_sums(x, axes).sqrt()
 
     def merge(self, a: State, b: State) -> State:
-        return a[0] + b[0], torch.hypot(a[1], b[1])
+        return a[0] + b[0], norm_of_both(a[1], b[1])
 
     def scale(self, state: State, factor: float) -> State:
         return state[0], state[1] * abs(factor)

@@ -11,7 +11,7 @@ from torch import Tensor
 from taiyi_fx.passes.ir import State
 from taiyi_fx.reductions.number_formats import NUMBER_FORMATS, NumberFormat, in_format
 from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix
-from taiyi_fx.reductions.sums import square_sums, wide
+from taiyi_fx.reductions.sums import norm_of_both, square_sums, wide
 
 
 class NoiseOfFormatValue(NamedTuple):
@@ -53,8 +53,7 @@ class NoiseOfFormat:
         return tuple(square_sums(t, (0,)).sqrt() for t in both)
 
     def merge(self, a: State, b: State) -> State:
-        pairs = zip(a, b, strict=True)
-        return tuple(torch.hypot(*(n.to(wide(n.device)) for n in pair)) for pair in pairs)
+        return tuple(map(norm_of_both, a, b))
 
     def scale(self, state: State, factor: float) -> State:
         return tuple(n.to(wide(n.device)) * abs(factor) for n in state)

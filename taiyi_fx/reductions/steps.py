@@ -10,7 +10,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.reductions.rows import count
-from taiyi_fx.reductions.sums import norm, wide
+from taiyi_fx.reductions.sums import norm, norm_of_both
 
 
 class StepValue(NamedTuple):
@@ -61,8 +61,7 @@ class StepOfParameter:
         return count(g.numel(), g), norm(g), moving, (moving - moved).clamp_(min=0)
 
     def merge(self, a: State, b: State) -> State:
-        of_both = torch.hypot(a[1].to(wide(a[1].device)), b[1].to(wide(b[1].device)))
-        return a[0] + b[0], of_both, a[2] + b[2], a[3] + b[3]
+        return a[0] + b[0], norm_of_both(a[1], b[1]), a[2] + b[2], a[3] + b[3]
 
     def scale(self, state: State, factor: float) -> State:
         return state[0], state[1] * abs(factor), *state[2:]

@@ -22,6 +22,7 @@ from taiyi_fx.reductions.sums import (
     largest,
     norm,
     norm_in_python,
+    norm_of_both,
     sum_of,
     wide,
 )
@@ -105,7 +106,7 @@ class Summary:
     def merge(self, a: State, b: State) -> State:
         (n_a, total_a, norm_a, most_a, bad_a), (n_b, total_b, norm_b, most_b, bad_b) = a, b
         most = torch.maximum(most_a, most_b)
-        return n_a + n_b, total_a + total_b, torch.hypot(norm_a, norm_b), most, bad_a + bad_b
+        return n_a + n_b, total_a + total_b, norm_of_both(norm_a, norm_b), most, bad_a + bad_b
 
     def scale(self, state: State, factor: float) -> State:
         n, total, size, most, bad = state

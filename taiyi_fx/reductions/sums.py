@@ -58,12 +58,16 @@ def wide(device: torch.device) -> torch.dtype:
 def centred(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """The mean over some axes, in float64, and the deviations from it, in the type of ``x``.
 
-    Exact for constants, whose deviations must be zero and not the rounding of a sum; precise where
-    the mean is large beside the spread, and where the first element is far from the others.
+    In float64 where they may leave float32's range, and a look at the mean does not wait for a
+    device. Exact for constants, whose deviations must be zero and not the rounding of a sum;
+    precise where the mean is large beside the spread, and where the first element is far from the
+    others.
     """
     if x.dtype == torch.float64 or (is_fast(x) and x.numel() > _SMALL):
         return _centred_around_itself(x, axes)
     mean = x.mean(axes, keepdim=True, dtype=wide(x.device))
+    if is_fast(x) and not mean.abs().amax() < _FAR:
+        x = x.double()
     about = mean.to(x.dtype)
     deviations = (x - about).sub_((mean - about).to(x.dtype))
     return mean.squeeze(axes), deviations
@@ -74,14 +78,14 @@ def _centred_around_itself(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Te
     first = x
     for axis in axes:
         first = first.narrow(axis, 0, 1)
-    about, of_sums = x.mean(axes, keepdim=True), None
+    about = x.mean(axes, keepdim=True)
     if is_fast(x) and not about.abs().amax() < _FAR:  # there sums may leave float32's range
-        of_sums = torch.float64
-        about = x.mean(axes, keepdim=True, dtype=of_sums).float()
+        x, first = x.double(), first.double()
+        about = x.mean(axes, keepdim=True)
     # The first element where it is as good: of constants it is the mean, without any rounding.
     about = torch.where((first - about).abs() <= about.abs() * 1e-4, first, about)
     deviations = x - about
-    offset = deviations.mean(axes, keepdim=True, dtype=of_sums)
+    offset = deviations.mean(axes, keepdim=True)
     deviations.sub_(offset.to(x.dtype))
     return (about.double() + offset.double()).squeeze(axes), deviations
 
@@ -188,6 +192,13 @@ def norm_on_gpu(x: Tensor, order: float, dim: int | None = None) -> Tensor:
     """A norm in float32, by one kernel: under autocast torch would make a copy in float32 first."""
     with torch.autocast("cuda", enabled=False):
         return torch.linalg.vector_norm(x, order, dim=dim, dtype=torch.float32)
+
+
+def norm_of_both(a: Tensor, b: Tensor) -> Tensor:
+    """The norm of two parts by those of each, in `wide`; NaN if one is, also beside an Inf."""
+    a, b = (n.to(wide(n.device)) for n in (a, b))
+    most = torch.maximum(a, b)
+    return torch.where(most.isnan(), most, torch.hypot(a, b))
 
 
 def sum_of(x: Tensor) -> Tensor:

@@ -44,6 +44,8 @@ def logged(
     series = (("", name),)
     if not isinstance(value, Tensor):
         return Column(step, mode, series, series, _number(name, value), is_of_next)
+    if value.is_complex():
+        raise TypeError(f"{name!r}: the value has to be a real number, not {value!r}")
     if value.numel() != 1:
         raise ValueError(
             f"{name!r} has the shape {tuple(value.shape)}, but a series takes one number a "
@@ -52,9 +54,16 @@ def logged(
     return Column(step, mode, series, series, value.detach().reshape(1).clone(), is_of_next)
 
 
+def _whole(value: object) -> int | None:
+    try:
+        return operator.index(cast(SupportsIndex, value))
+    except TypeError:  # as of an array of numpy, which has the method whatever it holds
+        return None
+
+
 def _number(name: str, value: float) -> Tensor:
-    if hasattr(value, "__index__") and not isinstance(value, bool):
-        number = operator.index(cast(SupportsIndex, value))
+    number = None if isinstance(value, bool) else _whole(value)
+    if number is not None:
         if not -(2**63) <= number < 2**63:
             raise ValueError(f"{name!r}: {number} has more than 64 bits")
         return torch.tensor([number])

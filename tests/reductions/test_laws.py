@@ -27,6 +27,19 @@ def test_any_split_of_the_rows_merges_to_the_whole(reduction, seed, n, c, cuts, 
 
 
 @pytest.mark.parametrize("reduction", STOCK, ids=str)
+@pytest.mark.parametrize("specials", [(math.inf, math.nan), (math.nan, math.inf), (math.nan, 1.0)])
+def test_a_nan_beside_an_inf_of_another_part_stays_one(reduction, specials):
+    x = torch.randn(12, 3, dtype=torch.float64)
+    x[0], x[8] = specials
+    if isinstance(reduction, Spectrum | Singular | MatrixSingular):
+        return  # torch's own decompositions raise on them, or make NaN of both
+    merged = reduction.merge(reduction.measure(x[:6]), reduction.measure(x[6:]))
+    found, whole = (flat(reduction.finish(s)) for s in (merged, reduction.measure(x)))
+    assert torch.equal(found.isnan(), whole.isnan())
+    assert torch.equal(found.isinf(), whole.isinf())
+
+
+@pytest.mark.parametrize("reduction", STOCK, ids=str)
 @pytest.mark.parametrize("factor", [0.5, 1 / 1024])
 def test_a_scaled_state_is_that_of_the_scaled_tensor(reduction, factor):
     x = torch.randn(20, 4, dtype=torch.float64)

@@ -46,6 +46,24 @@ def test_constants_have_no_spread_however_large(value):
     assert fourth.finish(fourth.measure(x)).kurtosis.isnan()
 
 
+@pytest.mark.parametrize("n", [24, 40_000])
+@pytest.mark.parametrize("reduce", ["all", "feature"])
+def test_deviations_beyond_float32_are_in_range(n, reduce):
+    edge = torch.finfo(torch.float32).max
+    x = torch.randn(n // 8, 8)
+    x[: n // 24] = edge
+    x[-1, :5] = -edge
+    wide, axes = x.double(), (0, 1) if reduce == "all" else (0,)
+    _, mean, m2 = Moments(reduce).measure(x)
+    assert torch.allclose(mean, wide.mean(axes), rtol=1e-6)
+    expected = (wide - wide.mean(axes)).square().sum(axes)
+    assert torch.allclose(m2, expected, rtol=1e-5)
+    deviations = wide - wide.mean()
+    expected = deviations.pow(4).mean() / deviations.square().mean() ** 2
+    fourth = FourthMoment()
+    assert fourth.finish(fourth.measure(x)).kurtosis == pytest.approx(float(expected), rel=1e-5)
+
+
 def test_batches_stay_apart_and_ranks_join_theirs():
     batches, whole = [torch.randn(n, 3, dtype=torch.float64) for n in (8, 5, 4)], Moments("feature")
     reduction = BatchMoments()

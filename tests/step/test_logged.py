@@ -14,6 +14,8 @@ from taiyi_fx.step.logged import check_name_and_mode, logged
         (True, torch.float64),
         (np.float32(0.5), torch.float64),
         (3, torch.int64),
+        (np.array(0.5), torch.float64),
+        (np.array(3), torch.int64),
         (torch.tensor(0.5), torch.float32),
         (torch.ones(1, 1, dtype=torch.bfloat16, requires_grad=True), torch.bfloat16),
     ],
@@ -38,6 +40,8 @@ def test_a_tensor_that_changes_afterwards_was_logged_as_it_was():
     ("value", "error", "text"),
     [
         (torch.ones(4), ValueError, r"'loss' has the shape \(4,\).*reduce it first"),
+        (torch.tensor(1 + 1j), TypeError, "'loss': the value has to be a real number, not tensor"),
+        (1 + 1j, TypeError, r"'loss': the value has to be a number, not \(1\+1j\)"),
         ("low", TypeError, "'loss': the value has to be a number, not 'low'"),
         (10**30, ValueError, "'loss': 1000.* has more than 64 bits"),
     ],

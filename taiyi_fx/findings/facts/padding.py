@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from taiyi_fx.findings.facts.autograd import Uses, name_of, saved_by
+from taiyi_fx.findings.facts.autograd import KEEPS, TURNS, Uses, name_of, saved_by
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
 
 _TABLE = "Embedding"
@@ -25,8 +25,8 @@ class Padding(NamedTuple):
         module: The embedding that is given them; empty if it is not known.
         token: The token.
         sequences: The share of the sequences that end so.
-        targets: The share of the loss's targets that are this token, and not left out; 0 if it is
-            not known, or below a tenth.
+        targets: The share of the loss's targets that are this token, and count; 0 if it is not
+            known, or below a tenth.
     """
 
     module: str
@@ -52,7 +52,8 @@ def padding_of(uses: Uses) -> Padding | None:
     if len({token for _, (token, _) in padded}) != 1:
         return None
     table, (token, share) = padded[0]  # the last in the model: that of a decoder
-    targets = _share_of_targets(losses[0], token) if len(losses) == 1 else 0.0
+    is_one = len(losses) == 1 and _counts_all(losses[0], uses)
+    targets = _share_of_targets(losses[0], token) if is_one else 0.0
     return Padding(uses.owner(table), token, share, targets)
 
 
@@ -71,6 +72,19 @@ def _of(indices: Any) -> tuple[int, float] | None:
     return (int(token), share) if is_padding else None
 
 
+def _counts_all(loss: Any, uses: Uses) -> bool:
+    """True for a loss that reduces its targets itself, or whose losses are then reduced as one.
+
+    Whatever else they meet, as a product with a mask, or an index, may leave out padding.
+    """
+    if loss._saved_reduction:
+        return True
+    level = [node for node, _ in uses.users[id(loss)]]
+    while level and all(name_of(node) in KEEPS | TURNS for node in level):
+        level = [user for node in level for user, _ in uses.users[id(node)]]
+    return bool(level) and all(name_of(node) in ("Mean", "Sum") for node in level)
+
+
 def _share_of_targets(loss: Any, token: int) -> float:
     """The share of a loss's targets that are a token, of as many classes as could be tokens."""
     targets, left_out = saved_by(loss, "target"), loss._saved_ignore_index
@@ -79,7 +93,9 @@ def _share_of_targets(loss: Any, token: int) -> float:
     targets = targets.flatten()
     left_out = left_out - 2**64 if left_out >= 2**63 else left_out
     kept = targets[targets != left_out]
-    if left_out == token or not len(kept) or len(kept) < _ROWS * _PLACES:
+    weight = saved_by(loss, "weight")
+    is_left_out = left_out == token or (weight is not None and not weight[token])
+    if is_left_out or len(kept) < _ROWS * _PLACES:
         return 0.0
     share = float((kept == token).double().mean())
     return share if share >= _LEAST else 0.0

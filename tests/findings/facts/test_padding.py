@@ -33,6 +33,40 @@ def test_targets_that_are_left_out_are_none():
     assert padding(PADDED, torch.where(PADDED > 0, PADDED, -100)).targets == 0
 
 
+SHOWN = PADDED != 0
+WEIGHT = torch.where(torch.arange(20) == 0, 0.0, 1.0)
+
+
+def each():
+    return F.cross_entropy(HEAD(TABLE(PADDED)).transpose(1, 2), PADDED, reduction="none")
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda: (each() * SHOWN).sum() / SHOWN.sum(),
+        lambda: (each().view(-1) * SHOWN.view(-1)).sum() / SHOWN.sum(),
+        lambda: ((each() * SHOWN).sum(1) / SHOWN.sum(1)).mean(),
+        lambda: each()[SHOWN].mean(),
+        lambda: each().masked_select(SHOWN).mean(),
+        lambda: each().masked_fill(~SHOWN, 0.0).sum() / SHOWN.sum(),
+        lambda: torch.where(SHOWN, each(), 0.0).sum() / SHOWN.sum(),
+        lambda: F.cross_entropy(HEAD(TABLE(PADDED)).transpose(1, 2), PADDED, weight=WEIGHT),
+        lambda: F.cross_entropy(HEAD(TABLE(PADDED))[SHOWN], PADDED[SHOWN]),
+    ],
+)
+def test_targets_that_are_masked_are_none(loss):
+    assert padding_of(Uses.of(loss(), OWNERS)).targets == 0
+
+
+@pytest.mark.parametrize(
+    "reduced", [torch.mean, lambda x: x.view(-1).sum() / 7, lambda x: x.mean(1).sum()]
+)
+def test_targets_that_are_reduced_unmasked_count(reduced):
+    found = padding_of(Uses.of(reduced(each()), OWNERS))
+    assert found.targets == pytest.approx(1 - float(LENGTHS.sum()) / 96)
+
+
 @pytest.mark.parametrize(
     "ids",
     [IDS, torch.where(torch.arange(12) < 9, IDS, 0), PADDED.flatten(), PADDED[:3], PADDED.flip(1)],
