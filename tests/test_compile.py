@@ -865,7 +865,18 @@ class CompilesLate(Compiles):
 @pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")  # of what cannot be read
 @pytest.mark.parametrize(
     ("kind", "blocks"),
-    [(Compiles, 9), (Checkpoints, 2), (Chooses, 2), (CompilesLate, 2)],
+    [
+        (Compiles, 9),
+        (Checkpoints, 2),
+        pytest.param(
+            Chooses,
+            2,
+            marks=pytest.mark.skipif(
+                torch.__version__ < (2, 7), reason="torch 2.6 cannot differentiate it as it is"
+            ),
+        ),
+        (CompilesLate, 2),
+    ],
 )
 def test_blocks_may_compile_what_is_within_them(kind, blocks):
     def trained(*, watched):
@@ -886,11 +897,13 @@ def test_blocks_may_compile_what_is_within_them(kind, blocks):
         assert not watched or len(called.monitor.records)
         return outputs
 
-    before = torch._dynamo.config.recompile_limit
+    config = torch._dynamo.config
+    limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"  # 2.6
+    before = getattr(config, limit)
     try:
         assert all(map(torch.equal, trained(watched=True), trained(watched=False)))
     finally:
-        torch._dynamo.config.recompile_limit = before
+        setattr(config, limit, before)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
@@ -1213,6 +1226,7 @@ def changed_if_it_compiles(g):
     return g.mul_(3) if torch.__version__ < (2, 15) else g * 3
 
 
+@pytest.mark.skipif(torch.__version__ < (2, 7), reason="torch 2.6 compiles no hook in a forward")
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_what_is_changed_in_place_later_is_read_as_it_was(backend):
     cfg = {nn.Linear: ["InputRMS", "OutputRMS", "OutputGradRMS", "OutputGradNorm"]}

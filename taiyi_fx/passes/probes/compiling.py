@@ -129,9 +129,9 @@ def make_room_for_graphs() -> bool:
     its own limit of eight torch runs the function as it is, which changes last bits, or raises.
     """
     config: Any = torch._dynamo.config
-    for name in ("recompile_limit", "accumulated_recompile_limit"):
-        if hasattr(config, name):
-            setattr(config, name, max(getattr(config, name), _GRAPHS))
+    limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"  # 2.6
+    for name in (limit, f"accumulated_{limit}"):
+        setattr(config, name, max(getattr(config, name), _GRAPHS))
     return True
 
 

@@ -1,4 +1,7 @@
-"""Gradients that code clears between the backwards of one step, so that the last alone counts."""
+"""Gradients that code clears, or clips, between the backwards of one step.
+
+Of those that are cleared the last alone counts; clipped, the sum of all is no longer theirs.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ from taiyi_fx.findings.facts.source.syntax import (
     scopes_of,
 )
 
+_CLIPS = ("clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_")
+
 
 def cleared_between(tree: ast.Module) -> Iterator[ast.expr]:
     """The calls of ``zero_grad`` in each turn with a backward, where not each turn has a step.
@@ -23,14 +28,37 @@ def cleared_between(tree: ast.Module) -> Iterator[ast.expr]:
     As in an inner loop over parts of a batch, behind which the step comes; and where the step is in
     an ``if`` that counts.
     """
+    for loop, later in _loops_of_parts(tree):
+        clears = (call for node in loop.body for call in _of(node, "zero_grad"))
+        yield from (call for call in clears if _whose(call) in later)
+
+
+def clipped_between(tree: ast.Module) -> Iterator[ast.expr]:
+    """The calls that clip all gradients in each turn with a backward, of such loops.
+
+    Not where a step comes in each turn, which may be what it clips for; nor where the turn takes
+    the gradients itself, as of each sample that is clipped by itself for privacy.
+    """
+    for loop, later in _loops_of_parts(tree):
+        always = {_whose(call) for node in loop.body for call in _of(node, "step")}
+        if later and not always and not _takes_gradients(loop):
+            for node in loop.body:
+                yield from (call for name in _CLIPS for call in _of(node, name))
+
+
+def _takes_gradients(loop: Loop) -> bool:
+    nodes = (node for part in loop.body for node in ast.walk(part))
+    return any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in nodes)
+
+
+def _loops_of_parts(tree: ast.Module) -> Iterator[tuple[Loop, set[str]]]:
+    """The innermost loops with a backward, and the optimizers that step once for several turns."""
     for scope in scopes_of(tree):
         for loop in loops_in(scope):
             within = [*loops_in(loop)]
             if has_backward(loop) and not any(map(has_backward, within)):
-                clears = [call for node in loop.body for call in _of(node, "zero_grad")]
                 steps = {_whose(call) for call in calls_in(loop) if _is_step(call)}
-                later = _steps_behind(scope, loop) - steps | _steps_that_count(loop)
-                yield from (call for call in clears if _whose(call) in later)
+                yield loop, _steps_behind(scope, loop) - steps | _steps_that_count(loop)
 
 
 def _of(node: ast.stmt, name: str) -> list[ast.Call]:

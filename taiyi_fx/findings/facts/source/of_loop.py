@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from taiyi_fx.findings.facts.source.arguments import swapped_arguments
 from taiyi_fx.findings.facts.source.averages import averages_without_buffers, turned_averages
-from taiyi_fx.findings.facts.source.clearing import cleared_between
+from taiyi_fx.findings.facts.source.clearing import cleared_between, clipped_between
 from taiyi_fx.findings.facts.source.clipping import clips_behind_steps
 from taiyi_fx.findings.facts.source.derivatives import terms_without_gradient
 from taiyi_fx.findings.facts.source.diffusion import (
@@ -141,6 +141,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "lost_term": (lost_terms, "backward"),
     "early_clearing": (cleared_too_early, "zero_grad"),
     "cleared_between": (cleared_between, "zero_grad"),
+    "clipped_between": (clipped_between, "clip_grad"),
     "late_clipping": (clips_behind_steps, "clip_grad"),
     "scaled_clipping": (scaled_clips, "clip_grad"),
     "stuck_scaler": (scalers_never_updated, "scaler"),

@@ -78,13 +78,15 @@ def _around(module: str) -> list[str]:
 
 
 def _sizes(module: str, following: str, evidence: Evidence) -> Watched | None:
-    """The size of what comes next over that of what a module returns.
+    """The size of what the next one is given over that of what a module returns.
 
-    None where an embedding comes next, which is given indices, or functions come between.
+    None where it is not read, an embedding comes next, which is given indices, or functions come
+    between, or other modules, as a norm whose numbers are not read.
     """
     is_beside = is_table(following, evidence.model.attributes)
-    if is_beside or evidence.flow.before_module(following):
+    before = evidence.flow.modules_before(following, evidence.called)
+    between = {*before}.difference(_around(module))
+    if is_beside or between or evidence.flow.before_module(following):
         return None
-    outputs = evidence.by_module("OutputRMS")
-    given = evidence.by_module("InputRMS").get(following, outputs[following])
-    return over(given, outputs[module])
+    given = evidence.by_module("InputRMS").get(following)
+    return None if given is None else over(given, evidence.by_module("OutputRMS")[module])

@@ -109,6 +109,13 @@ _KINDS = (
         "of them: those of the last alone count",
     ),
     SlipKind(
+        "clipped_between",
+        "warning",
+        "Clip once, behind the loop over parts of a batch, right before the step",
+        "clips the gradients after each backward, though a step is taken but once for several of "
+        "them: those of the first parts are clipped again and again, and the last ones count most",
+    ),
+    SlipKind(
         "early_clearing",
         "warning",
         "Call zero_grad() right before the backward of the optimizer's own loss",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from taiyi_fx.findings.facts.source.clearing import cleared_between
+from taiyi_fx.findings.facts.source.clearing import cleared_between, clipped_between
 from tests.findings.facts.source.reading import found_in
 
 PARTS = """
@@ -61,3 +61,31 @@ def test_a_step_that_comes_every_few_turns_needs_the_gradients_of_all(first, ste
 def test_a_step_in_each_turn_is_one_of_its_own():
     code = COUNTED.format(first=f"{CLEAR}; {STEP}", step=STEP)
     assert found_in(code, cleared_between) == []
+
+
+CLIP = "clip_grad_norm_(model.parameters(), 1.0)"
+
+
+@pytest.mark.parametrize(
+    ("within", "last", "behind", "count"),
+    [
+        ("pass", CLIP, STEP, 1),
+        ("pass", f"scaler.unscale_(optimizer); nn.utils.{CLIP}", "scaler.step(optimizer)", 1),
+        ("pass", "pass", f"{CLIP}; {STEP}", 0),
+        ("pass", f"{CLIP}; {STEP}", "pass", 0),
+        ("pass", f"if is_last: {CLIP}", STEP, 0),
+        ("pass", f"{CLIP}; other.step()", STEP, 0),
+        ("pass", f"{CLIP}; sums.append(p.grad.clone()); model.zero_grad()", STEP, 0),
+    ],
+)
+def test_an_inner_loop_that_clips_after_each_backward_is_found(within, last, behind, count):
+    code = PARTS.format(before=CLEAR, within=within, last=last, behind=behind)
+    assert len(found_in(code, clipped_between)) == count
+
+
+@pytest.mark.parametrize(
+    ("clip", "step", "count"), [(CLIP, STEP, 1), ("pass", f"{CLIP}; {STEP}", 0)]
+)
+def test_clips_in_each_turn_of_a_step_in_every_fourth_are_found(clip, step, count):
+    code = COUNTED.format(first="pass", step=step) + f"    {clip}\n"
+    assert len(found_in(code, clipped_between)) == count

@@ -33,8 +33,9 @@ def test_a_hook_that_changes_the_size_of_values_is_named(factor):
         chain(3.0),
         chain(50.0, hooked="h.2"),
         chain(50.0, before_module=lambda module: ["mul"]),
+        chain(50.0, modules_before=lambda module, known: {"norm"}),
     ],
-    ids=["reads", "a little", "another", "a function between"],
+    ids=["reads", "a little", "another", "a function between", "a module between"],
 )
 def test_one_that_reads_and_what_functions_change_are_none(known):
     assert [*changed_by_hooks(known)] == []
