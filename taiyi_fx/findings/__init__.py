@@ -1,5 +1,6 @@
 """Rules over the numbers of a training: its faults, since when, and what to do."""
 
+from taiyi_fx.findings.certain import CERTAIN
 from taiyi_fx.findings.facts.attributes import Attributes
 from taiyi_fx.findings.facts.autograd import is_released, reading_saved
 from taiyi_fx.findings.facts.empty import of_elements
@@ -36,6 +37,7 @@ from taiyi_fx.findings.listed import Findings
 from taiyi_fx.findings.rules.values.non_finite import first_step
 
 __all__ = [
+    "CERTAIN",
     "OUTSIDE",
     "Attributes",
     "Distribution",

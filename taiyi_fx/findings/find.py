@@ -127,7 +127,7 @@ from taiyi_fx.findings.rules.structure.left_out import missing_norms, missing_re
 from taiyi_fx.findings.rules.structure.modes import evaluation_modes, unfed_norms
 from taiyi_fx.findings.rules.structure.odd_attributes import odd_attributes
 from taiyi_fx.findings.rules.structure.odd_forwards import odd_forwards
-from taiyi_fx.findings.rules.structure.odd_norms import odd_norms, single_norms
+from taiyi_fx.findings.rules.structure.odd_norms import odd_norms, single_norms, small_gains
 from taiyi_fx.findings.rules.structure.slips import slips
 from taiyi_fx.findings.rules.structure.untrained import (
     tuned_from_nothing,
@@ -249,6 +249,7 @@ RULES: tuple[Rule, ...] = (
     missing_residuals,
     missing_norms,
     odd_norms,
+    small_gains,
     single_norms,
     same_masks,
     stream_jumps,

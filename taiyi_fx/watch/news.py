@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from taiyi_fx.findings import Finding
+from taiyi_fx.findings import CERTAIN, Finding
 from taiyi_fx.findings.finding import Severity, with_consequences
 
 QUIET = 100
@@ -50,10 +50,10 @@ class News:
     ) -> list[Finding]:
         """The new ones of all that were found at a step.
 
-        An urgent one, and a spike, is reported when it is seen a second time, as few numbers may
-        look like a fault; a NaN or an Inf at once. Others have to last: for 64 steps, and as many
-        again as training had taken when they were seen first, 128 at most, as much that looks odd
-        in the beginning mends itself.
+        An urgent one, a spike, and what code or a loss's functions show, is reported when it is
+        seen a second time, as few numbers may look like a fault; a NaN or an Inf at once. Others
+        have to last: for 64 steps, and as many again as training had taken when they were seen
+        first, 128 at most, as much that looks odd in the beginning mends itself.
 
         Args:
             found: All findings.
@@ -89,7 +89,8 @@ class News:
         since, (kind, *_) = self._seen.get(key), key
         if since is None:
             return False
-        return is_urgent or kind in _SPIKES or step - since >= _LASTS + min(since, _MOST)
+        is_now = is_urgent or kind in _SPIKES or kind in CERTAIN
+        return is_now or step - since >= _LASTS + min(since, _MOST)
 
     def _is_certain(self, one: Finding, step: int, is_last: bool) -> bool:
         """True for NaN or Inf, but in gradients of the last step: its update may be skipped.

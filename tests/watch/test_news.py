@@ -19,6 +19,13 @@ def test_a_finding_is_told_when_it_is_seen_again_and_then_no_more():
     assert told.of([finding()], 16) == told.of([finding()], 500) == []
 
 
+def test_what_code_shows_need_not_last_where_it_does_not_act():
+    told, certain = news(), finding("shifted_targets")
+    both = [certain, finding()]
+    assert told.of(both, 8, lambda one: False) == []
+    assert told.of(both, 12, lambda one: False) == [certain]
+
+
 def test_one_that_goes_away_is_not_told():
     told = news()
     assert told.of([finding()], 8) == told.of([], 12) == told.of([finding()], 16) == []

@@ -74,6 +74,43 @@ def _sizes(evidence: Evidence) -> Iterator[_Sizes]:
             yield _Sizes(one, float(given[one.module].values[0]), float(one.values[0]))
 
 
+_SMALL, _MOST = 0.2, 0.5
+"""Gains far below 1, and the share of all norms that has them by mistake: a few are on purpose."""
+
+SMALL_GAINS = Kind(
+    "odd_norm",
+    "warning",
+    "Begin with gains of 1: what initialises all modules with a weight, as model.apply does, takes "
+    "in norms, too; ask for isinstance(module, nn.Linear) there",
+)
+
+
+def small_gains(evidence: Evidence) -> Iterator[Finding]:
+    """Norms that begin with gains far below 1, as weights of linear layers do, most of a model.
+
+    What they return is as small: of a norm whose weight is an offset from 1 it is not.
+    """
+    outputs = evidence.by_module("OutputRMS")
+    known = [
+        (one, float(one.values[0]), float(outputs[one.module].values[0]))
+        for one in evidence.of_quantity("ParameterRMS.weight")
+        if one.module in outputs and _is_norm(one.name, evidence)
+    ]
+    small = [(s, g) for s, g, size in known if 0 < g < _SMALL and _is_near(size, g)]
+    if evidence.is_from_the_start and len(small) >= _FEW and len(small) > _MOST * len(known):
+        first, gain = small[0]
+        text = (
+            f"{names_of([s for s, _ in small])} begin with gains of {gain:.2g}, and return numbers "
+            "of that size, where norms begin with 1"
+        )
+        yield SMALL_GAINS.at(first, 0, text, "gains of 1", value=gain)
+
+
+def _is_norm(name: str, evidence: Evidence) -> bool:
+    own = evidence.model.attributes.get(name)
+    return own is not None and _NORM.search(own.kind) is not None
+
+
 def _is_near(a: float, b: float) -> bool:
     return 1 / _NEAR < a / b < _NEAR
 

@@ -62,7 +62,7 @@ class SlipKind(Kind):
     is_one: Callable[[Evidence], bool] = _of_any
 
 
-_KINDS = (
+SLIP_KINDS = (
     SlipKind(
         "constant_penalty",
         "alert",
@@ -450,7 +450,7 @@ _KINDS = (
 def slips(evidence: Evidence) -> Iterator[Finding]:
     """The first slip of each kind in the source of the model's modules, and of what trains it."""
     every = [(name, slip) for name, known in evidence.model.slips.items() for slip in known]
-    for kind in _KINDS:
+    for kind in SLIP_KINDS:
         known = [(module, slip) for module, slip in every if slip.kind == kind.name]
         if known and evidence.series and kind.is_one(evidence):
             module, slip = known[0]

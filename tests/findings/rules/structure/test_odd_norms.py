@@ -83,3 +83,48 @@ def test_a_layer_norm_of_one_feature_is_told(shape, is_told):
     watched.monitor.track()
     found = [one for one in watched.monitor.findings if one.kind == "odd_norm"]
     assert [(one.module, one.severity) for one in found] == [("0", "alert")] * is_told
+
+
+class Offset(nn.LayerNorm):
+    """Its weight is added to a gain of 1."""
+
+    def forward(self, x):
+        return nn.functional.layer_norm(x, self.normalized_shape, 1 + self.weight, self.bias)
+
+
+def set_to(values):
+    """Sets the gains of the first norms of a model."""
+
+    def initialise(model):
+        norms = [module for module in model if isinstance(module, nn.LayerNorm)]
+        for norm, value in zip(norms, values, strict=False):
+            nn.init.normal_(norm.weight, std=0.02) if value is None else norm.weight.data.fill_(
+                value
+            )
+
+    return initialise
+
+
+@pytest.mark.parametrize(
+    ("kind", "gains", "is_told"),
+    [
+        (nn.LayerNorm, [None] * 3, True),
+        (nn.LayerNorm, [0.05, 0.1, 1.0], True),
+        (nn.LayerNorm, [None, 1.0, 1.0], False),
+        (nn.LayerNorm, [0.0] * 3, False),
+        (nn.LayerNorm, [0.5] * 3, False),
+        (Offset, [None] * 3, False),
+    ],
+)
+def test_gains_that_are_initialised_as_weights_are_told(kind, gains, is_told):
+    torch.manual_seed(0)
+    model = nn.Sequential(*(layer for _ in gains for layer in (nn.Linear(8, 8), kind(8))))
+    set_to(gains)(model)
+    watched = taiyi_fx.instrument(model, {"*": ["OutputRMS", "ParameterRMS"]})
+    for step in range(3):
+        watched(torch.randn(16, 8)).square().mean().backward()
+        watched.monitor.track(step)
+    found = [one for one in watched.monitor.findings if one.kind == "odd_norm"]
+    assert [(one.module, one.severity) for one in found] == [("1", "warning")] * is_told
+    if is_told:
+        assert "begin with gains of 0.0" in found[0].text

@@ -9,7 +9,7 @@ import taiyi_fx
 from taiyi_fx.findings import LayerSettings
 from taiyi_fx.findings.facts.source.of_loop import _READERS
 from taiyi_fx.findings.facts.source.slip import Slip
-from taiyi_fx.findings.rules.structure.slips import _KINDS, slips
+from taiyi_fx.findings.rules.structure.slips import SLIP_KINDS, slips
 from tests.findings.given import evidence, knowing
 
 
@@ -157,4 +157,4 @@ def test_what_a_mode_or_buffers_change_is_told_of_models_that_have_such(kind, se
 
 def test_each_kind_of_slip_that_is_read_has_words_to_be_told_by_and_none_else():
     of_classes = "dropout_in_evaluation dropped_result batch_as_places adds_nothing torn_view"
-    assert {kind.name for kind in _KINDS} == {*_READERS, *of_classes.split()}
+    assert {kind.name for kind in SLIP_KINDS} == {*_READERS, *of_classes.split()}
