@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import platform
 import re
@@ -53,6 +54,7 @@ EXTRAS = {
     "yaml": "configurations in YAML",
 }
 """The purpose of each extra."""
+_OURS = "taiyi_fx."
 
 
 def checked_environment() -> list[Checked]:
@@ -78,8 +80,22 @@ def _extras() -> Iterator[Checked]:
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", requirement)
         name = _distribution(requirement)
         if extra and extra[1] in EXTRAS and name != "taiyi-fx" and _applies(requirement):
+            purpose = EXTRAS[extra[1]]
             found = _installed(name, "missing", f"taiyi-fx[{extra[1]}]")
-            yield found._replace(text=f"{found.text} (for {EXTRAS[extra[1]]})")
+            if found.state == "ok" and purpose.startswith(_OURS):
+                found = _imported(found, purpose.partition(",")[0])
+            yield found._replace(text=f"{found.text} (for {purpose})")
+
+
+def _imported(found: Checked, module: str) -> Checked:
+    """The same, or that it is broken: a package that is installed may not fit the others."""
+    try:
+        importlib.import_module(module)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what is broken
+        why = (str(error).splitlines() or [""])[0]
+        text = f"{found.text} cannot be imported: {type(error).__name__}: {why}"
+        return found._replace(state="broken", text=text)
+    return found
 
 
 def _requirements() -> list[str]:

@@ -27,6 +27,8 @@ def opened(path: str) -> Iterator[Run]:
     try:
         with open_run(path) as run:
             yield run
+    except BrokenPipeError:  # of what the block prints
+        raise
     except (OSError, ValueError, ImportError) as error:
         raise Refused(str(error)) from error
 

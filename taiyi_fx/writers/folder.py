@@ -61,5 +61,5 @@ def run_exists(folder: Path, model: str, first: int, last: int, writer: str) -> 
         f"{str(folder)!r} holds a run of {model} already, steps {first} to {last}. Give another "
         f'folder; or go on with it, by resume="auto" or start_step={last + 1} (or less, which '
         "drops later steps; a trainer does so from its checkpoint); or replace it, by "
-        f"overwrite=True, of a writer {writer}(path, overwrite=True)"
+        f"overwrite=True, which a writer of your own takes itself: {writer}(path, overwrite=True)"
     )

@@ -63,6 +63,22 @@ def test_what_is_needed_and_not_there_is_broken(cli, monkeypatch):
     assert states(out)["networkx"] == "broken"
 
 
+def test_a_trainer_whose_package_does_not_fit_the_others_is_broken(cli, monkeypatch):
+    def imported(name):
+        if name == "taiyi_fx.trainers.accelerate":
+            raise RuntimeError("operator torchvision::nms does not exist\nand more")
+
+    monkeypatch.setattr("importlib.import_module", imported)
+    code, out, _ = cli("doctor", "--json")
+    told = {f["what"]: f["text"] for f in json.loads(out)}
+    assert (code, states(out)["accelerate"]) == (1, "broken")
+    assert told["accelerate"].endswith(
+        "cannot be imported: RuntimeError: operator torchvision::nms does not exist "
+        "(for taiyi_fx.trainers.accelerate)"
+    )
+    assert states(out)["lightning"] == "ok"
+
+
 def test_a_package_that_is_only_imported_is_told(cli, monkeypatch):
     def nothing(name):
         raise importlib.metadata.PackageNotFoundError(name)

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from taiyi_fx.cli.opening import opened as open_a_run
+from taiyi_fx.cli.refused import Refused
 from tests.cli.given_runs import parted
 from tests.writers.runs import FORMATS, numbers, written
 
@@ -83,3 +85,10 @@ def test_a_quantity_is_chosen_or_left_out_with_its_parts(cli, tmp_path, command,
     found = json.loads(cli(command, *runs, "--json", *chosen)[1])
     series = found["differ"] if command == "compare" else found["series"]
     assert [one["quantity"] for one in series] == told
+
+
+def test_a_reader_that_goes_away_while_a_run_is_open_is_no_refusal(run):
+    with pytest.raises(BrokenPipeError), open_a_run(str(run)):
+        raise BrokenPipeError(32, "Broken pipe")
+    with pytest.raises(Refused, match="no space"), open_a_run(str(run)):
+        raise OSError("no space")
