@@ -101,7 +101,10 @@ def _flattened(model: Part, drawn: nx.DiGraph) -> Outline:
 
     def add(part: Part, parent: int) -> None:
         place = len(items)
-        family = part.item.family if part.item.kind in _RUNS or not part.inside else ""
+        is_told = part.item.kind in _RUNS or not any(
+            inner.item.is_of_modules for inner in part.inside
+        )
+        family = part.item.family if is_told else ""
         items.append(dataclasses.replace(part.item, parent=parent, family=family))
         if part.node:
             places[part.node] = place

@@ -97,6 +97,13 @@ class Item:
     notes: tuple[str, ...] = ()
     is_called: bool = True
 
+    @property
+    def is_of_modules(self) -> bool:
+        """True for a module or several, and not for operations, or for a forward as a whole."""
+        if self.kind in ("fold", "rest", "range"):
+            return bool(self.class_name)
+        return self.kind in ("module", "container") or (self.kind == "python" and bool(self.module))
+
 
 MODULES = ("module", "python")
 """The kinds of items that are calls of modules."""

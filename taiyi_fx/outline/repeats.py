@@ -10,6 +10,7 @@ import networkx as nx
 
 from taiyi_fx.outline.items import Item, Kind
 from taiyi_fx.outline.parts import Part, grouped
+from taiyi_fx.outline.shapes import GIVEN
 
 _LONGEST_PERIOD = 8
 
@@ -115,10 +116,21 @@ def _signature(part: Part, *, is_outermost: bool = True) -> object:
         item.class_name,
         item.count,
         item.marks,
-        item.notes,
+        _notes(part),
         tuple(_signature(inner, is_outermost=False) for inner in part.inside),
         tuple(sorted((place[a], place[b]) for a, b in part.inside.edges)),
     )
+
+
+def _notes(part: Part) -> tuple[str, ...]:
+    """The notes that tell parts apart.
+
+    That of a parameter is its name. What is given to a part that holds others is given to these, or
+    is nothing that it computes with: a cache that each block hands on has more in it behind each.
+    """
+    if part.item.kind == "parameter":
+        return ()
+    return tuple(note for note in part.item.notes if not (part.inside and note.startswith(GIVEN)))
 
 
 def _item(kind: Kind, run: _Run) -> Item:

@@ -14,6 +14,9 @@ from taiyi_fx.passes.flow.observer import Flow
 from taiyi_fx.passes.flow.shapes import Shape, Shapes
 from taiyi_fx.passes.runtime.build import Instrumented
 
+GIVEN = "input "
+"""The beginning of a note with the shapes that a call is given."""
+
 
 class SeenShapes:
     """The shapes of the inputs and outputs of a model's modules and nodes.
@@ -33,7 +36,8 @@ class SeenShapes:
         sides = self._at_probes(name, call) if seen is None else vars(seen)
         for side, shapes in sides.items():
             if shapes:
-                yield f"{side.removesuffix('s')} {', '.join(map(as_text, shapes))}"
+                given = GIVEN if side == "inputs" else "output "
+                yield given + ", ".join(map(as_text, shapes))
 
     def in_graph(self, part: str, call: int) -> Mapping[str, Shapes]:
         """The shapes at the nodes of a part's captured graph in a call, by node name."""

@@ -57,8 +57,9 @@ def opened(
     Args:
         outline: The model.
         depth: The number of open levels of modules; ``"auto"`` opens as many items as some 60
-            boxes allow, the outer ones first, and of identical blocks the first; ``"full"`` opens
-            all, folded ones too.
+            boxes allow, the outer ones first, and of identical blocks the first, but none whose
+            class says what it computes, as a norm of one's own; ``"full"`` opens all, folded ones
+            too.
         expand: Names of further modules to open, with all modules around them.
         urgent: Names, with their calls, of flagged modules, the most urgent first: ``"auto"`` opens
             the modules around three of them, unless that shows more than 120 boxes.
@@ -211,7 +212,8 @@ def _asked(outline: Outline, expand: Sequence[str]) -> set[int]:
 def _afford(outline: Outline, children: list[list[int]], asked: set[int]) -> set[int]:
     """The items that ``"auto"`` opens: level by level while there is room, of equals all or one."""
     parents = {i for i, inner in enumerate(children) if inner}
-    modules = {i for i in parents if outline.items[i].kind != "plumbing"} | asked
+    modules = {i for i in parents if outline.items[i].kind != "plumbing"}
+    modules = {i for i in modules if not _is_of_a_kind(outline, children, i)} | asked
     if _boxes(children, modules) <= _SMALL:
         return modules
     is_open: set[int] = set()
@@ -240,6 +242,12 @@ def _afford(outline: Outline, children: list[list[int]], asked: set[int]) -> set
                     add(chosen)
                     break
     return is_open
+
+
+def _is_of_a_kind(outline: Outline, children: list[list[int]], i: int) -> bool:
+    """True for a module whose class says what the operations in it compute, as of a norm."""
+    inner = [outline.items[part] for part in children[i]]
+    return bool(outline.items[i].family) and not any(x.marks or x.is_of_modules for x in inner)
 
 
 def _repeated(outline: Outline) -> list[bool]:

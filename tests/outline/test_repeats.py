@@ -20,6 +20,32 @@ def test_identical_blocks_fold_into_the_first_and_the_rest():
     assert outline.items[fold].class_name == outline.items[rest].class_name == "Block"
 
 
+def test_blocks_that_hand_on_a_cache_fold_and_so_do_those_with_parameters_of_their_own():
+    class Cached(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up, self.gain = nn.Linear(4, 4), nn.Parameter(torch.ones(4))
+
+        def forward(self, x, cache):
+            x = self.up(x) * self.gain
+            cache.append(x)
+            return x
+
+    class Caching(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList(Cached() for _ in range(5))
+
+        def forward(self, x):
+            cache = []
+            for block in self.blocks:
+                x = block(x, cache)
+            return x, len(cache)
+
+    outline = outlined(Caching(), {"Linear": ["OutputRMS"]}, torch.randn(2, 4))
+    assert kinds(outline) == [("fold", "0 … 4", 5), ("rest", "1 … 4", 4)]
+
+
 def test_two_blocks_need_no_rest():
     outline = outlined(Stack(Block(), Block()))
     assert kinds(outline) == [("fold", "0 … 1", 2)]

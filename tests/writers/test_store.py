@@ -188,7 +188,10 @@ def test_a_run_is_not_overwritten_unless_asked(kind, tmp_path):
     assert "a run of torch.nn.modules.container.Sequential already, steps 3 to 7" in text
     assert "start_step=8" in text
     assert 'resume="auto"' in text
-    assert f"overwrite=True, of a writer {kind.__name__}(path, overwrite=True)" in text
+    assert (
+        f"by overwrite=True, which a writer of your own takes itself: {kind.__name__}(path, "
+        in text
+    )
     written(kind, tmp_path, [numbers(0, [2.0])], overwrite=True)
     with taiyi_fx.open_run(tmp_path) as run:
         assert run.series("a", "q") == ([0], [2])

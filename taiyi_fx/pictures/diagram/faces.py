@@ -251,12 +251,13 @@ _TRENDS = {
 
 
 class _Within:
-    """Marks within closed items: their numbers, and the flagged ones."""
+    """Marks within closed items: their numbers, without its own and with them, and flagged ones."""
 
     def __init__(self, outline: Outline, values: LatestValues) -> None:
         self.outline = outline
         self.values = values
         self.counts: list[Counter[str]] = [Counter() for _ in outline.items]
+        self.inner = [*self.counts]
         self.flagged: list[list[str]] = [[] for _ in outline.items]
         self.sizes = [1] * len(outline.items)
         for i in reversed(range(len(outline.items))):
@@ -265,6 +266,7 @@ class _Within:
     def _take(self, i: int, values: LatestValues) -> None:
         """Counts an item's own marks, after those of all within it, and adds them to its parent."""
         item = self.outline.items[i]
+        self.inner[i] = self.counts[i].copy()
         for kind in MARKS:
             self.counts[i][kind] += len(getattr(item.marks, kind))
         for side in SIDES:
@@ -291,7 +293,7 @@ class _Within:
             fill=_fill(item),
             border=_border(marks, states, SOFT if item.kind == "plumbing" else LINE),
             badges=tuple(_badges(item, self.values)),
-            counts=tuple(_counts(counts)),
+            counts=tuple(_counts(self.inner[i])),
             is_bold=bool(marks),
             is_double=item.kind in _RUNS,
             stroke=_STROKES.get(item.kind, "solid"),

@@ -38,9 +38,9 @@
   taiyi.describe = (outline, index, alarm) => {
     const item = outline.items[index];
     const sums = taiyi.sums(outline, index);
-    const isSingle = item.children.length === 0;
     const rows = rowsOf(item); // of a closed box those of the module itself
-    const badges = isSingle ? hiddenStates(sums, rows) : badgesOf(sums);
+    const within = withinOf(outline, item);
+    const badges = badgesOf(within, hiddenStates(sums, within, rows));
     const lines = [badges, alarm ? [badge(alarm.look, taiyi.alarmText(alarm))] : []];
     const box = {
       index,
@@ -155,20 +155,27 @@
     return 30 + widthOf(name, "row") + room + widthOf(more, "row");
   };
 
-  function badgesOf(sums) {
-    const counted = [...taiyi.sides, "edits"].filter((side) => sums[side] > 0);
-    const badges = counted.map((side) => badge(side, `${SIGNS[side]} ${sums[side]}`));
-    return [...badges, ...stateBadges(sums)];
+  function badgesOf(within, states) {
+    const counted = [...taiyi.sides, "edits"].filter((side) => within[side] > 0);
+    const badges = counted.map((side) => badge(side, `${SIGNS[side]} ${within[side]}`));
+    return [...badges, ...stateBadges(states)];
   }
 
-  /** The states of a single box that none of its rows shows, as those of the other mode. */
-  function hiddenStates(sums, rows) {
+  /** The numbers of marks in the parts of an item, without its own. */
+  function withinOf(outline, item) {
+    const counted = [...taiyi.sides, "edits", "alerts", "warnings"];
+    const parts = item.children.map((index) => taiyi.sums(outline, index));
+    const sumOf = (name) => parts.reduce((sum, part) => sum + part[name], 0);
+    return Object.fromEntries(counted.map((name) => [name, sumOf(name)]));
+  }
+
+  /** The states of a box that its rows do not show: those of its parts, or of the other mode. */
+  function hiddenStates(sums, within, rows) {
     const isShown = (state) => rows.some((one) => one.state === state);
-    const { alerts, warnings } = sums;
-    return stateBadges({
-      alerts: isShown("alert") ? 0 : alerts,
-      warnings: isShown("warn") ? 0 : warnings,
-    });
+    return {
+      alerts: isShown("alert") ? within.alerts : sums.alerts,
+      warnings: isShown("warn") ? within.warnings : sums.warnings,
+    };
   }
 
   function stateBadges({ alerts, warnings }) {
