@@ -433,6 +433,7 @@ class Monitor:
             if self._recorded is not None:
                 runs_again = not is_process_ending()
                 self._queue.add_events(self._recorded.at_end(found, runs_again=runs_again))
+                self._responder.diagnosis.run_again = self._recorded.made_by
             self._queue.write_pending()
             self._responder.watch.close()
         finally:
@@ -510,6 +511,7 @@ class Monitor:
         self, recorder: TrainingRecorder, step: int, findings: Sequence[Finding]
     ) -> None:
         events = recorder.after(step, findings)
+        self._responder.diagnosis.run_again = recorder.made_by
         self._queue.add_events(events)
         if events and self._queue.is_written:
             self._queue.write_pending()

@@ -18,7 +18,7 @@ from taiyi_fx.findings.facts.given_inputs import (
 from taiyi_fx.findings.facts.loss_facts import LossFacts
 from taiyi_fx.findings.facts.loss_graph import LossGraph, loss_graph_of
 from taiyi_fx.findings.facts.model_facts import ModelFacts
-from taiyi_fx.findings.facts.not_finite import NotFinite, not_finite_of
+from taiyi_fx.findings.facts.not_finite import MadeBy, NotFinite, not_finite_of
 from taiyi_fx.findings.facts.of_layers import LayerSettings
 from taiyi_fx.findings.facts.of_model import owners_of
 from taiyi_fx.findings.facts.of_optimizer import GroupSettings
@@ -53,6 +53,7 @@ __all__ = [
     "LayerSettings",
     "LossFacts",
     "LossGraph",
+    "MadeBy",
     "ModelFacts",
     "NotFinite",
     "OptimizerFacts",

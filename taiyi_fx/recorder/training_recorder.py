@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from taiyi_fx.findings import Finding
+from taiyi_fx.findings import Finding, MadeBy
 from taiyi_fx.recorder.dumps import Dumps
 from taiyi_fx.recorder.ending import tell_no_more, tell_of_end
 from taiyi_fx.recorder.peers import Peers
@@ -114,6 +114,18 @@ class TrainingRecorder:
             return []
         made = self.replays.after(findings, is_just_tracked=False)
         return [_run_again(one.step, one) for one in made]
+
+    @property
+    def made_by(self) -> dict[int, MadeBy]:
+        """The operations that made a NaN or Inf, of steps that ran again as they had before."""
+        found = () if self.replays is None else self.replays.found
+        return {
+            one.step: MadeBy(
+                one.operation, one.module, one.phase, f"{Path(one.file).name}:{one.line}"
+            )
+            for one in found
+            if one.is_exact and one.file and not all(x.is_finite for x in one.outputs)
+        }
 
     def found(self, findings: Sequence[Finding]) -> bool:
         """Writes the last steps, if an alert is among new findings; true if there is one."""

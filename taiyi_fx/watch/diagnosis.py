@@ -11,6 +11,7 @@ from torch import nn
 from taiyi_fx.findings import (
     Evidence,
     Findings,
+    MadeBy,
     ModelFacts,
     NotFinite,
     OptimizerFacts,
@@ -50,6 +51,7 @@ class Diagnosis:
     Attributes:
         losses: Looks at losses as they are logged.
         inputs: Looks at the model's inputs as it is called.
+        run_again: The operation that made the NaN or Inf of a step that was run again, by step.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Diagnosis:
         self._strict = strict
         self.losses = LossLooks(modules, strict=strict)
         self.inputs = InputLooks(modules[""], strict=strict)
+        self.run_again: Mapping[int, MadeBy] = {}
         self._not_finite: dict[int, NotFinite] = {}
         self._running: Mapping[str, Collection[int]] = {}
         self._slips: Mapping[str, Sequence[Slip]] | None = None
@@ -119,6 +122,7 @@ class Diagnosis:
             inputs=self.inputs.read(),
             forwards_per_step=self._whole.forwards,
             not_finite=self._not_finite,
+            run_again=self.run_again,
         )
 
     def _slips_of_sources(self) -> Mapping[str, Sequence[Slip]]:

@@ -197,3 +197,31 @@ def test_recorders_of_models_that_share_parts_run_their_own_steps_again():
     (found,) = recorders[1].replays
     assert (found.step, found.operation) == (3, "argument 0 of the model")
     assert recorders[0].replay(3).is_exact
+
+
+class Rooted(nn.Module):
+    """The root of a number below zero is NaN."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.fc(x.sqrt())
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_the_finding_is_of_the_operation_once_its_step_was_run_again(is_kept):
+    recorder = taiyi_fx.Recorder(**{"checkpoint_every": 1} if is_kept else {})
+    one = taiyi_fx.instrument(Rooted(), {"fc": ["InputRMS", "OutputRMS"]}, recorder=recorder)
+    for step in range(12):
+        x = torch.rand(3, 4)
+        x[0, 0] = -1.0 if step == 9 else 1.0
+        one(x).sum().backward()
+        one.monitor.track(step)
+        one.zero_grad()
+    (found,) = (one for one in one.monitor.findings if one.kind == "non_finite")
+    assert found.step == 9
+    assert ("made by sqrt" in found.text) is is_kept
+    assert ("(test_training_recorder.py:" in found.text) is is_kept

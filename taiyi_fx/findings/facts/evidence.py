@@ -18,7 +18,7 @@ from taiyi_fx.findings.facts.given_inputs import GivenInputs
 from taiyi_fx.findings.facts.logged import Logged, is_evaluated, is_metric
 from taiyi_fx.findings.facts.loss_facts import LossFacts
 from taiyi_fx.findings.facts.model_facts import ModelFacts
-from taiyi_fx.findings.facts.not_finite import NotFinite
+from taiyi_fx.findings.facts.not_finite import MadeBy, NotFinite
 from taiyi_fx.findings.facts.optimizer_facts import OptimizerFacts
 from taiyi_fx.findings.facts.parameters import Parameters
 from taiyi_fx.findings.facts.places import in_order
@@ -53,6 +53,7 @@ class Evidence:
         inputs: The numbers that the model itself is given, in training and evaluation.
         forwards_per_step: The number of training forwards of one step; 0 if it is not known.
         not_finite: The modules that were not finite as the first NaN or Inf was seen, by step.
+        run_again: The operation that made it, by step, where the step was run again.
     """
 
     series: tuple[Watched, ...]
@@ -65,6 +66,7 @@ class Evidence:
     inputs: GivenInputs = field(default_factory=GivenInputs)
     forwards_per_step: int = 0
     not_finite: Mapping[int, NotFinite] = field(default_factory=dict)
+    run_again: Mapping[int, MadeBy] = field(default_factory=dict)
 
     @staticmethod
     def of(series: Iterable[Watched], reasons: Reasons | None = None) -> Evidence:

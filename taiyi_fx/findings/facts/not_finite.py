@@ -20,6 +20,22 @@ class NotFinite(NamedTuple):
     finite_buffers: tuple[str, ...] = ()
 
 
+class MadeBy(NamedTuple):
+    """The operation that made a NaN or Inf, as the step showed that was run again.
+
+    Attributes:
+        operation: Its name.
+        module: The module that it belongs to; empty for the model's own forward.
+        phase: ``"forward"``, ``"backward"`` or ``"optimizer"``.
+        place: The file and the line that called it.
+    """
+
+    operation: str
+    module: str
+    phase: str
+    place: str
+
+
 def not_finite_of(modules: Mapping[str, Any]) -> NotFinite:
     """The modules with a parameter, or a buffer, of their own that is not finite.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.not_finite import MadeBy
 from taiyi_fx.findings.facts.overflow import growth_of_weights, overflows
 from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding
@@ -33,6 +34,10 @@ _ORDER = ("parameter", "forward", "", "backward")
 _UNREAD = (
     "Between two readings no numbers of modules are known: taiyi_fx.Recorder runs such a step "
     "again and names the operation; raise_cadence() has each step read"
+)
+_RUN_AGAIN = (
+    "Look at this line, and at what it takes: monitor.recorder.replays has that, and "
+    "taiyi-fx replay runs it under a debugger"
 )
 _FUNCTIONS = "a division by zero, a logarithm or root of a number below zero, an overflow"
 _DATA = "Look at the batch of this step: a missing value, a division by a deviation of 0"
@@ -68,6 +73,9 @@ def non_finite(evidence: Evidence) -> Iterator[Finding]:
     # Backward goes the other way.
     first = max if direction == "backward" else min
     site = first(of_direction, key=lambda s: _place(s, evidence))
+    if (made := evidence.run_again.get(step)) is not None:
+        yield _as_run_again(made, site, step)
+        return
     where, advice = f"{_WHERE[direction]} {_named(site.module)}", _ADVICE[direction]
     if direction == "forward" and overflows(evidence, site.module, step):
         times = growth_of_weights(evidence, step)
@@ -87,6 +95,17 @@ def non_finite(evidence: Evidence) -> Iterator[Finding]:
         text += ", and no module was read at this step"
         advice = _UNREAD
     yield NON_FINITE.at(site, _index(site, step), text, "finite", advice=advice)
+
+
+def _as_run_again(made: MadeBy, site: Watched, step: int) -> Finding:
+    """The operation itself, which numbers of modules only surround."""
+    of = f" of {made.module!r}" if made.module else ""
+    text = (
+        f"step {step}: the first NaN or Inf is made by {made.operation}{of} in {made.phase} "
+        f"({made.place}), as the step showed that was run again"
+    )
+    others = {"module": made.module, "advice": _RUN_AGAIN}
+    return NON_FINITE.at(site, _index(site, step), text, "finite", **others)
 
 
 def _seen_in_tensors(site: Watched, step: int, evidence: Evidence) -> Finding | None:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.findings import NotFinite
+from taiyi_fx.findings import MadeBy, NotFinite
 from taiyi_fx.findings.rules.values.non_finite import first_step, non_finite
 from tests.findings.given import evidence, knowing
 
@@ -287,3 +287,13 @@ def test_what_weights_that_have_grown_make_is_an_overflow_and_no_division_by_zer
     assert "'a', which overflows: half of all weights are 1e+30 times as large" in found.text
     assert "division" not in found.advice
     assert "learning rate" in found.advice
+
+
+def test_the_operation_that_a_step_showed_that_was_run_again_is_named():
+    known = evidence({("a", "OutputRMS"): [1, 1, NAN], ("b", "OutputRMS"): [1, 1, NAN]})
+    made = MadeBy("log", "a.inner", "forward", "net.py:7")
+    (found,) = non_finite(replace(known, run_again={2: made}))
+    assert (found.module, found.quantity, found.step) == ("a.inner", "OutputRMS", 2)
+    assert "made by log of 'a.inner' in forward (net.py:7)" in found.text
+    (found,) = non_finite(replace(known, run_again={1: made}))
+    assert found.module == "a"
