@@ -2,8 +2,8 @@
 
 /* The loss over all other views, on their axis of steps, with its spikes and what was found. */
 ((taiyi) => {
-  const HEIGHT = 78;
-  const [TOP, BOTTOM] = [14, 6];
+  const LOWEST = 78;
+  const [TOP, BOTTOM, ROW] = [14, 6, 15];
   const MOST = 8;
   const [BEFORE, ENOUGH, DEVIATIONS] = [128, 32, 6];
   const TO_SIGMA = 1.4826;
@@ -69,17 +69,19 @@
     return sorted[Math.floor(sorted.length / 2)];
   }
 
+  /** As high as its numbers need at the left. */
+  const sheetHeight = () => Math.max(LOWEST, TOP + ROW * lines.length + BOTTOM);
   const sheetWidth = () => find("loss").firstElementChild.clientWidth;
 
   function draw() {
     if (lines.length === 0) return;
     const width = sheetWidth();
-    Object.assign(area, taiyi.areaOf(width, TOP, HEIGHT - TOP - BOTTOM));
+    Object.assign(area, taiyi.areaOf(width, TOP, sheetHeight() - TOP - BOTTOM));
     const points = lines.map((line) => taiyi.pointsOf(line, area));
     const isLog = taiyi.usesLog(points, "auto");
     const limits = taiyi.limitsOf(points, isLog);
     const scale = taiyi.scale(limits, [TOP + area.height, TOP], isLog);
-    const pen = taiyi.paper(find("loss-canvas"), width, HEIGHT);
+    const pen = taiyi.paper(find("loss-canvas"), width, sheetHeight());
     taiyi.drawValues(pen, area, { limits, scale, isLog }, 3);
     taiyi.drawBoundaries(pen, area, taiyi.ink("line-strong"));
     taiyi.drawLines(pen, { area, lines }, points, { scale, isLog });
@@ -111,18 +113,20 @@
     return `${names} by steps, with ${taiyi.counted(spikes, "spike")} and ${found} marked`;
   }
 
-  /** A loss's name, with the mode of evaluation where training has one, too; of several runs theirs. */
+  /** A loss's name, as far as several have other ones, and that of its run where there are several. */
   const nameOf = ({ series, place }) => {
-    if (taiyi.runs().length > 1) return taiyi.runName(place);
     const { quantity, mode } = series;
-    const modes = lines.filter((one) => one.series.quantity === quantity).length;
-    return modes > 1 && mode === "eval" ? `${quantity} (eval)` : quantity;
+    const ofRun = lines.filter((one) => one.place === place);
+    const modes = ofRun.filter((one) => one.series.quantity === quantity).length;
+    const name = modes > 1 && mode === "eval" ? `${quantity} (eval)` : quantity;
+    if (taiyi.runs().length === 1) return name;
+    return ofRun.length > 1 ? `${name} ${taiyi.runName(place)}` : taiyi.runName(place);
   };
 
   /** The cursor, and left of the strip each loss with its number there, or its latest. */
   function drawOverlay() {
     if (lines.length === 0) return;
-    const pen = taiyi.paper(find("loss-overlay"), sheetWidth(), HEIGHT);
+    const pen = taiyi.paper(find("loss-overlay"), sheetWidth(), sheetHeight());
     taiyi.drawCursor(pen, area);
     const inks = taiyi.lineInks();
     const room = Math.floor((area.left - 50) / 6);
@@ -131,7 +135,7 @@
     lines.forEach((line, k) => {
       pen.fillStyle = inks[line.colour];
       const { text } = taiyi.readingOf(line, taiyi.state.cursor);
-      pen.fillText(taiyi.shortened(`${nameOf(line)} ${text}`, room), 0, TOP + 15 * k);
+      pen.fillText(taiyi.shortened(`${nameOf(line)} ${text}`, room), 0, TOP + ROW * k);
     });
   }
 })(taiyi);
