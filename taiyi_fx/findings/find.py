@@ -92,6 +92,7 @@ from taiyi_fx.findings.rules.optimizer.foreign_steps import foreign_steps
 from taiyi_fx.findings.rules.optimizer.learning import no_update, zero_gradients
 from taiyi_fx.findings.rules.optimizer.lost_steps import lost_steps
 from taiyi_fx.findings.rules.optimizer.odd_settings import odd_settings
+from taiyi_fx.findings.rules.optimizer.overrun import overrun_schedules
 from taiyi_fx.findings.rules.optimizer.rates import odd_rates
 from taiyi_fx.findings.rules.optimizer.rounding import updates_lost
 from taiyi_fx.findings.rules.optimizer.scaler import overflow, skipped_steps
@@ -183,6 +184,7 @@ RULES: tuple[Rule, ...] = (
     changed_by_hooks,
     odd_settings,
     odd_rates,
+    overrun_schedules,
     ended_rates,
     restarted_warm_ups,
     raised_rates,

@@ -193,7 +193,8 @@ EDGES: tuple[Edge, ...] = (
     Edge("late_clipping", f"{_OF_LARGE_STEPS} faded_output"),
     Edge("clipped_between", "cleared_between changed_gradient small_steps"),
     Edge("scaled_clipping", "lost_steps small_steps"),
-    Edge("misplaced_schedule turned_plateau", "ended_rate"),
+    Edge("misplaced_schedule turned_plateau", "ended_rate overrun_schedule"),
+    Edge("overrun_schedule", "small_steps no_update ended_rate raised_rate"),
     Edge("leaked_target", "held_targets"),
     Edge("odd_setting", "small_steps odd_steps", _is_of_all),
     Edge(
