@@ -28,6 +28,7 @@ class GroupSettings(NamedTuple):
         second: The second of ``betas``, by which squares of gradients are averaged; 0 of others.
         initial: The learning rate that a scheduler of torch took over from it, by which its factors
             multiply; 0 without one, and of one that is given another maximum, as a cycle is.
+        peak: That maximum, which the rate is to come to: of `OneCycleLR`; 0 of others.
     """
 
     modules: tuple[str, ...]
@@ -38,6 +39,7 @@ class GroupSettings(NamedTuple):
     second: float = 0.0
     epsilon: float = 0.0
     initial: float = 0.0
+    peak: float = 0.0
 
     @property
     def most_rates(self) -> float:
@@ -83,7 +85,8 @@ def _settings(
     epsilon = _number(group.get("eps")) if rule == "adam" else 0.0
     initial = 0.0 if "max_lr" in group else _number(group.get("initial_lr"))
     of_steps = (momentum, is_uphill, rule, dampening, second, epsilon)
-    return GroupSettings(tuple(names), *of_steps, initial=initial)
+    peak = _number(group.get("max_lr"))
+    return GroupSettings(tuple(names), *of_steps, initial=initial, peak=peak)
 
 
 def _number(setting: Any) -> float:

@@ -133,12 +133,20 @@ def rising_rates(evidence: Evidence) -> Iterator[Finding]:
             return
 
 
-def with_initial_rates(evidence: Evidence) -> Iterator[tuple[Watched, float]]:
-    """The learning rates, each with the one that a scheduler took over; 0 where none is known."""
+def with_initial_rates(
+    evidence: Evidence, *, of_cycles: bool = False
+) -> Iterator[tuple[Watched, float]]:
+    """The learning rates, each with the one that a scheduler took over; 0 where none is known.
+
+    Args:
+        evidence: The rates, and the settings of the optimizers' groups.
+        of_cycles: Of one that is given another maximum, that.
+    """
     settings = evidence.optimizer.group_settings
     for one in evidence.rates:
         group = int(one.quantity.partition(".group")[2] or 0)
-        yield one, settings[group].initial if group < len(settings) else 0.0
+        own = settings[group] if group < len(settings) else None
+        yield one, own.initial or of_cycles * own.peak if own else 0.0
 
 
 _HALF = 0.5
@@ -156,8 +164,11 @@ SLOW_WARM_UP = Kind(
 
 
 def slow_warm_ups(evidence: Evidence) -> Iterator[Finding]:
-    """Rates that rise by stairs, and are far below what their schedule is to come to at the end."""
-    for one, initial in with_initial_rates(evidence):
+    """Rates that rise by stairs, and are far below what their schedule is to come to at the end.
+
+    That is what the optimizer was made with, and of `OneCycleLR` its maximum.
+    """
+    for one, initial in with_initial_rates(evidence, of_cycles=True):
         last = float(one.values[-1])
         rises = np.flatnonzero(np.diff(one.values))
         is_long = len(rises) > 1 and one.steps[-1] - one.steps[0] >= _LONG
@@ -166,8 +177,7 @@ def slow_warm_ups(evidence: Evidence) -> Iterator[Finding]:
         if (np.diff(one.steps[rises + 1]) >= _STAIR).all():
             text = (
                 f"{one.quantity} has come to {last:.3g} by step {one.steps[-1]}, in {len(rises)} "
-                f"steps up: {last / initial:.0%} of the {initial:.3g} that the optimizer was made "
-                "with"
+                f"steps up: {last / initial:.0%} of the {initial:.3g} that it is to come to"
             )
             yield SLOW_WARM_UP.at(one, 0, text, f"near {initial:.3g}", value=last)
             return

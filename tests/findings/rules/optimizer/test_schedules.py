@@ -173,8 +173,8 @@ def test_other_rates_do_not_rise_without_end(rate, initial):
 STAIRS = 2e-3 * (1 + np.arange(300) // 50) / 40
 
 
-def climbing(rate, initial=2e-3):
-    group = GroupSettings(("fc",), 0.9, False, "adam", initial=initial)
+def climbing(rate, initial=2e-3, **others):
+    group = GroupSettings(("fc",), 0.9, False, "adam", initial=initial, **others)
     known = evidence({("", "LearningRate"): rate}, np.arange(len(rate)))
     return [*slow_warm_ups(knowing(known, group_settings=[group]))]
 
@@ -183,6 +183,8 @@ def test_a_warm_up_that_is_stepped_by_epochs_is_told_with_how_far_it_has_come():
     (found,) = climbing(STAIRS)
     assert (found.kind, found.severity) == ("slow_warm_up", "note")
     assert "has come to 0.0003 by step 299, in 5 steps up: 15% of the 0.002" in found.text
+    (of_cycle,) = climbing(STAIRS, 0.0, peak=2e-3)
+    assert of_cycle == found
 
 
 @pytest.mark.parametrize(
