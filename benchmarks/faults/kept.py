@@ -33,7 +33,8 @@ def findings_by(folder: Path, name: str, train: Callable[[], object]) -> list[Fi
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_write(file) as part:
             part.write_bytes(pickle.dumps(looks))
-    return [find(pickle.loads(look)) for look in pickle.loads(file.read_bytes())]
+    looks = map(pickle.loads, pickle.loads(file.read_bytes()))
+    return [find(Evidence(**vars(look))) for look in looks]  # with what it has learnt to hold since
 
 
 @contextmanager

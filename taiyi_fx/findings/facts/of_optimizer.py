@@ -27,7 +27,8 @@ class GroupSettings(NamedTuple):
         epsilon: What Adam's rule adds to the root of the second moment; 0 of others.
         second: The second of ``betas``, by which squares of gradients are averaged; 0 of others.
         initial: The learning rate that a scheduler of torch took over from it, by which its factors
-            multiply; 0 without one, and of one that is given another maximum, as a cycle is.
+            multiply; 0 without one, and where another rate is to come, as a cycle's or that of
+            weights that are averaged.
         peak: That maximum, which the rate is to come to: of `OneCycleLR`; 0 of others.
     """
 
@@ -83,7 +84,7 @@ def _settings(
     momentum, dampening, second = numbers
     is_uphill, rule = bool(group.get("maximize")), _rule(optimizer)
     epsilon = _number(group.get("eps")) if rule == "adam" else 0.0
-    initial = 0.0 if "max_lr" in group else _number(group.get("initial_lr"))
+    initial = 0.0 if group.keys() & {"max_lr", "swa_lr"} else _number(group.get("initial_lr"))
     of_steps = (momentum, is_uphill, rule, dampening, second, epsilon)
     peak = _number(group.get("max_lr"))
     return GroupSettings(tuple(names), *of_steps, initial=initial, peak=peak)

@@ -16,8 +16,9 @@ _NOTHING, _MUCH = 0.02, 0.1
 """Shares of the largest rate: what a cosine comes to at its end, and has climbed to again."""
 _SMOOTH = 0.35
 """And the largest change from one number to the next: a restart jumps back at once."""
-_SOME = 3
-"""Numbers on each way, down and up."""
+_SOME, _TIMES = 3, 3.0
+"""Numbers on each way, down and up, in which it climbs as far as it fell, within a factor: a
+warm-up that begins anew behind a cosine is much steeper."""
 _BEGINS = 1.5
 """Times what the optimizer was made with: a cycle that is meant begins at its base."""
 
@@ -52,7 +53,8 @@ def _turn(rates: Values) -> int | None:
     for i in map(int, lows):
         before, after = changes[i - _SOME : i], changes[i : i + _SOME]
         is_turn = len(after) == _SOME and (before < 0).all() and (after > 0).all()
-        if is_turn and np.abs([*before, *after]).max() <= _SMOOTH:
+        is_alike = 1 / _TIMES <= -after.sum() / before.sum() <= _TIMES if is_turn else False
+        if is_alike and np.abs([*before, *after]).max() <= _SMOOTH:
             return i if shares[i:].max() >= _MUCH else None
     return None
 

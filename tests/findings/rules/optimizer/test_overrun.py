@@ -51,10 +51,21 @@ def test_a_cosine_that_goes_on_is_told(rate):
         (np.concatenate([cosine(30)[:30]] * 2), 0.1),
         (0.001 + 0.1 * np.abs((STEPS - 20) % 40 - 20) / 20, 0.001),
         (cosine(30), 0.0),
+        (np.concatenate([cosine(30)[:31], 0.01 * (1 + np.arange(29)).clip(max=10)]), 0.1),
         (np.where(STEPS < 30, 0.1, 0.0), 0.1),
         (np.full(60, 0.1), 0.1),
     ],
-    ids=["once", "a little", "a floor", "restarts", "cycles", "unknown", "a stop", "constant"],
+    ids=[
+        "once",
+        "a little",
+        "a floor",
+        "restarts",
+        "cycles",
+        "unknown",
+        "a warm-up anew",
+        "a stop",
+        "constant",
+    ],
 )
 def test_others_are_not(rate, initial):
     assert found_in(rate, initial) == []
