@@ -154,7 +154,7 @@ def shown_tokens(tokens: Tensor, mask: Tensor) -> Look[ShownTokens] | None:
     """The tokens that a mask of 0 and 1, or of truth values, shows; None of other shapes."""
     if tokens.shape != mask.shape or tokens.is_floating_point() or not tokens.numel():
         return None
-    shown, tokens = mask != 0, tokens.to(torch.float64)
+    shown, tokens = mask != 0, tokens.to(wide(tokens.device))
     is_other = (shown & (mask != 1)).any()
     ends = [
         end
@@ -164,7 +164,7 @@ def shown_tokens(tokens: Tensor, mask: Tensor) -> Look[ShownTokens] | None:
             tokens.where(part, -torch.inf).amax(),
         )
     ]
-    counts = [is_other.double(), shown.sum().double(), (~shown).sum().double()]
+    counts = [count.to(tokens.dtype) for count in (is_other, shown.sum(), (~shown).sum())]
     return Look(torch.stack([*counts, *ends]), _shown_tokens)
 
 

@@ -94,7 +94,8 @@ def _share_of_targets(loss: Any, token: int) -> float:
     left_out = left_out - 2**64 if left_out >= 2**63 else left_out
     kept = targets[targets != left_out]
     weight = saved_by(loss, "weight")
-    is_left_out = left_out == token or (weight is not None and not weight[token])
+    is_weighed = weight is not None and token < len(weight)  # else it is no class
+    is_left_out = left_out == token or (is_weighed and not weight[token])
     if is_left_out or len(kept) < _ROWS * _PLACES:
         return 0.0
     share = float((kept == token).double().mean())
