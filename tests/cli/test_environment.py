@@ -35,7 +35,7 @@ def test_what_is_optional_and_not_there_is_missing_not_broken(cli, monkeypatch):
         return version(name)
 
     monkeypatch.setattr("importlib.metadata.version", without)
-    monkeypatch.setattr("importlib.import_module", lambda name: None)
+    monkeypatch.setattr("taiyi_fx.cli.environment._imported", lambda found, module: found)
     monkeypatch.setattr("taiyi_fx.cli.environment.find_engine", lambda: None)
     monkeypatch.setenv("CXX", "no-such-compiler")
     code, out, _ = cli("doctor", "--json")
