@@ -9,7 +9,7 @@ from tests.docs.pages import DOCS, ROOT, run, without_numbers
 SHOWN = {
     "how-to/findings": 3,
     "how-to/first-nan": 5,
-    "how-to/nan-last-night": 10,
+    "how-to/nan-last-night": 11,
     "how-to/attention": 3,
     "how-to/experts": 1,
     "how-to/large-models": 4,

@@ -61,7 +61,7 @@ def test_targets_that_are_masked_are_none(loss):
 
 def test_a_token_that_is_no_class_has_no_weight():
     few = torch.where(PADDED > 0, PADDED % 3, 2)
-    logits = nn.Linear(4, 3)(TABLE(torch.where(PADDED > 0, PADDED, 19)))
+    logits = nn.Linear(4, 3)(TABLE(torch.where(PADDED > 0, PADDED % 19, 19)))
     loss = F.cross_entropy(logits.transpose(1, 2), few, weight=torch.ones(3))
     assert padding_of(Uses.of(loss, OWNERS)).targets == 0
 
