@@ -93,10 +93,9 @@ def _share_of_targets(loss: Any, token: int) -> float:
     targets = targets.flatten()
     left_out = left_out - 2**64 if left_out >= 2**63 else left_out
     kept = targets[targets != left_out]
-    weight = saved_by(loss, "weight")
-    is_weighed = weight is not None and token < len(weight)  # else it is no class
-    is_left_out = left_out == token or (is_weighed and not weight[token])
-    if is_left_out or len(kept) < _ROWS * _PLACES:
+    weights = saved_by(loss, "weight")
+    own = () if weights is None else weights[token : token + 1]  # of none that is no class
+    if left_out == token or any(weight == 0 for weight in own) or len(kept) < _ROWS * _PLACES:
         return 0.0
     share = float((kept == token).double().mean())
     return share if share >= _LEAST else 0.0
