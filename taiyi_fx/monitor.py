@@ -511,9 +511,11 @@ class Monitor:
         self, recorder: TrainingRecorder, step: int, findings: Sequence[Finding]
     ) -> None:
         events = recorder.after(step, findings)
+        if not events:
+            return
         self._responder.diagnosis.run_again = recorder.made_by
         self._queue.add_events(events)
-        if events and self._queue.is_written:
+        if self._queue.is_written:
             self._queue.write_pending()
 
     def _training(self, strict: bool) -> Training:

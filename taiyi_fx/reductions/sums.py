@@ -197,8 +197,7 @@ def norm_on_gpu(x: Tensor, order: float, dim: int | None = None) -> Tensor:
 def norm_of_both(a: Tensor, b: Tensor) -> Tensor:
     """The norm of two parts by those of each, in `wide`; NaN if one is, also beside an Inf."""
     a, b = (n.to(wide(n.device)) for n in (a, b))
-    most = torch.maximum(a, b)
-    return torch.where(most.isnan(), most, torch.hypot(a, b))
+    return torch.hypot(a, b).maximum(a).maximum(b)  # which is no less, and hands a NaN on
 
 
 def sum_of(x: Tensor) -> Tensor:
