@@ -183,14 +183,14 @@ class Watcher:
 
     def before(self, name: str, module: nn.Module, args: Any, kwargs: Any) -> None:
         given = list(tensors((args, kwargs)))
-        entry = {"InputSndNorm": norm(given[0])} if given and given[0].numel() else {}
+        entry = {"InputSndNorm": norm(given[0])} if given else {}
         if self.is_in_forward:  # and not in the second run of a checkpoint
             self.calls[name].append(entry)
         self.waiting[name].append((entry, [id(t) for t in given]))
 
     def after(self, name: str, module: nn.Module, args: Any, kwargs: Any, made: Any) -> None:
         (entry, given), first = self.waiting[name].pop(), next(tensors(made), None)
-        if first is None or not first.numel():  # of which there is no number, but a reason
+        if first is None:
             return
         entry[output_snd_norm.name] = norm(first)
         if self.is_in_forward and first.requires_grad and torch.is_grad_enabled():

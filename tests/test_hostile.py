@@ -199,32 +199,9 @@ def test_an_empty_micro_batch_adds_no_sample():
 def test_one_sample_and_no_sample_have_no_spread():
     found = one(nn.Linear(4, 2), ["GradientNoiseScale"], torch.randn(1, 4))
     assert all(math.isnan(value) for value in found.values())
-
-
-@pytest.mark.parametrize("rows", [(), (3,)], ids=["alone", "beside a batch with rows"])
-def test_an_empty_batch_is_no_nan_that_arose(rows):
-    """As a rank has one at the end of an epoch: nothing came, which is said, and no alarm."""
-    names = ["InputMean", "OutputRMS", "OutputGradRMS", "InputStd", "Kurtosis", "OutputNorm"]
-    layer = nn.Linear(5, 2)
-    model = taiyi_fx.instrument(nn.Sequential(layer, nn.ReLU()), {"0": names})
-    given = [torch.randn(n, 5) for n in (*rows, 0)]
-    for step, batches in enumerate([[torch.randn(4, 5)], given, [torch.randn(4, 5)]]):
-        for batch in batches:
-            model(batch).square().sum().backward()
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", taiyi_fx.MonitorWarning)
-            model.monitor.track(step)
-        if step == 1 and not rows:
-            (warning,) = caught
-            assert str(warning.message).count("nothing came: its tensor had no elements") == 6
-            assert "nothing came" in model.monitor.explain("0", "InputMean")
-    found = {q: series.get(1) for q, series in model.monitor.get_output()["0"].items()}
-    if rows:
-        assert found["InputMean"] == pytest.approx(given[0].mean().item(), rel=1e-5)
-        assert None not in found.values()
-    else:
-        assert set(found.values()) == {None}
-    assert not [f for f in model.monitor.findings if f.severity != "note"]
+    empty = torch.empty(0, 5)
+    found = one(nn.Linear(5, 2), ["InputStd", "InputMean", "DeadNeuronRatio"], empty)
+    assert all(math.isnan(value) for value in found.values()), found
 
 
 def test_a_complex_tensor_takes_no_other_with_it():

@@ -22,18 +22,12 @@ SlotGroup = tuple[Any, tuple[Slot, ...]]
 NO_BACKWARD = "no backward ran through its call, or one that was compiled"
 """The reason why a reading of a backward is empty, as far as the forward shows."""
 
-EMPTY = "nothing came: its tensor had no elements"
-"""The reason why a reading of an empty batch is empty."""
-
 CLOCK = itertools.count()
 """The order in which slots are folded into."""
 
 
 def fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
-    """Folds a tensor into slots, unless it has no elements."""
-    if not x.numel():
-        note_reason(groups, EMPTY)
-        return
+    """Folds a tensor into slots."""
     told = None
     for reduction, slots in groups:
         try:

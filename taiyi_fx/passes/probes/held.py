@@ -30,14 +30,7 @@ from torch.autograd.graph import Node
 
 from taiyi_fx.passes.freed import FREED, LOW, address_of, is_freed
 from taiyi_fx.passes.ir import fast_path
-from taiyi_fx.passes.probes.accumulate import (
-    EMPTY,
-    SlotGroup,
-    fail,
-    fail_all,
-    fold,
-    note_reason,
-)
+from taiyi_fx.passes.probes.accumulate import SlotGroup, fail, fail_all, fold, note_reason
 from taiyi_fx.passes.probes.measured import Alike, Arrangement, Measured, arrange
 from taiyi_fx.passes.probes.modes import unseen
 from taiyi_fx.passes.probes.retained import Retained, keeps_graph
@@ -340,9 +333,6 @@ class Held:
         kept: list[int] = []
         for i, x in enumerate(tensors):
             if is_batch(x, groups[i]):
-                continue
-            if not x.numel():
-                note_reason(groups[i], EMPTY)
                 continue
             if x._version == versions[i]:
                 if is_freed(x):
