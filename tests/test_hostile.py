@@ -1,5 +1,6 @@
 """Inputs that broke it once: nothing in `track` ends a run, and no number is invented."""
 
+import copy
 import math
 import os
 import signal
@@ -196,12 +197,35 @@ def test_an_empty_micro_batch_adds_no_sample():
     assert math.isfinite(found["GradientNoiseScale.trace"])
 
 
-def test_one_sample_and_no_sample_have_no_spread():
+def test_one_sample_has_no_spread():
     found = one(nn.Linear(4, 2), ["GradientNoiseScale"], torch.randn(1, 4))
     assert all(math.isnan(value) for value in found.values())
-    empty = torch.empty(0, 5)
-    found = one(nn.Linear(5, 2), ["InputStd", "InputMean", "DeadNeuronRatio"], empty)
-    assert all(math.isnan(value) for value in found.values()), found
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")  # no optimizer, no loss
+@pytest.mark.parametrize("layer", [nn.Linear(6, 6), nn.LayerNorm(6), nn.ReLU()], ids=repr)
+def test_nothing_has_a_size_and_a_count_and_no_mean(layer):
+    """As of an expert that no token came to: what is NaN is told of, though no NaN is there."""
+    every = [q for q in taiyi_fx.quantities() if q.unit in ("", "elements", "share")]
+    of_layer = [q.name for q in every if is_of(layer, q.name)]
+    model = taiyi_fx.instrument(nn.Sequential(copy.deepcopy(layer)), {"0": of_layer})
+    for step, rows in enumerate((8, 0, 8)):
+        model(torch.randn(rows, 6, requires_grad=True)).square().sum().backward()
+        model.monitor.track(step)
+    found = model.monitor.get_output()["0"]
+    means = {"InputRMS", "OutputRMS", "OutputGradRMS", "InputMean", "OutputNorm", "DeadNeuronRatio"}
+    assert means <= set(found)
+    assert not any(math.isnan(torch.as_tensor(v).sum()) for of in found.values() for v in of.values())  # fmt: skip
+    assert {name for name in means if list(found[name]) == [0, 2]} == means
+    assert found["OutputGradSndNorm"][1] == found["OutputAbsMax"][1] == found["NonFinite"][1] == 0
+
+
+def is_of(layer, name):
+    try:
+        taiyi_fx.instrument(nn.Sequential(copy.deepcopy(layer)), {"0": [name]})
+    except taiyi_fx.ConfigError:
+        return False
+    return True
 
 
 def test_a_complex_tensor_takes_no_other_with_it():

@@ -46,6 +46,17 @@ class Defined:
     has_value: Tensor
     otherwise: str
 
+    @classmethod
+    def of_any(cls, numbers: Tensor, n: Tensor, things: str = "elements") -> Defined:
+        """The numbers of what has any things at all, such as an expert that was given tokens.
+
+        Args:
+            numbers: One for each call, NaN where there is nothing, as a mean is.
+            n: How many things there are.
+            things: Their name.
+        """
+        return cls(numbers, n > 0, f"there are no {things}")
+
 
 _WINDOW = inspect.Parameter(
     "window", inspect.Parameter.KEYWORD_ONLY, default="all", annotation=Literal["all", "due"]

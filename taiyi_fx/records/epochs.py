@@ -183,8 +183,8 @@ class _Exact(NamedTuple):
         x = torch.from_numpy(np.concatenate(self.parts))
         std = x.std().item() if len(x) > 1 else math.nan
         numbers = x.mean().item(), std, x.min().item(), x.max().item()
-        (quartiles, _) = Quantiles(q=(0.25, 0.5, 0.75), exact=True).finish((x,))
-        return EpochSummary(epoch, module, quantity, mode, len(x), *numbers, *quartiles.tolist())
+        quartiles = Quantiles(q=(0.25, 0.5, 0.75), exact=True).finish((x,)).values.tolist()
+        return EpochSummary(epoch, module, quantity, mode, len(x), *numbers, *quartiles)
 
 
 class _Streaming(NamedTuple):

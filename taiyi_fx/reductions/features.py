@@ -47,8 +47,12 @@ _EXACT = 2**24
 
 
 class ActivityValue(NamedTuple):
-    """Finished `Activity`: the share of active rows of each feature; NaN where one is NaN."""
+    """Finished `Activity`: the number of rows, and the share of active ones of each feature.
 
+    The share is NaN where an element is NaN.
+    """
+
+    n: Tensor
     rate: Tensor
 
 
@@ -93,7 +97,7 @@ class Activity:
 
     def finish(self, state: State) -> ActivityValue:
         n, active, broken = state
-        return ActivityValue(torch.where(broken > 0, torch.nan, ratio(active, n)))
+        return ActivityValue(n, torch.where(broken > 0, torch.nan, ratio(active, n)))
 
 
 class FeatureNormsValue(NamedTuple):

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.passes.probes.compiling import is_compiling
-from taiyi_fx.reductions.rows import accumulated, are_nan, copied, on_device
+from taiyi_fx.reductions.rows import accumulated, are_nan, copied, count, on_device
 from taiyi_fx.reductions.sums import is_fast, pieces
 
 Format = Literal["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
@@ -83,8 +83,9 @@ class Histogram:
 
 
 class QuantilesValue(NamedTuple):
-    """Finished `Quantiles`: one value for each share asked for."""
+    """Finished `Quantiles`: the number of elements, and one value for each share asked for."""
 
+    n: Tensor
     values: Tensor
     q: tuple[float, ...]
 
@@ -131,7 +132,8 @@ class Quantiles:
     def finish(self, state: State) -> QuantilesValue:
         of_state = _of_elements if self.exact else _of_histogram
         shares = on_device(self.q, state[0].device, torch.float64)
-        return QuantilesValue(of_state(state[0], shares), self.q)
+        n = count(len(state[0]), state[0]) if self.exact else state[0].sum()
+        return QuantilesValue(n, of_state(state[0], shares), self.q)
 
 
 class OutOfRangeValue(NamedTuple):

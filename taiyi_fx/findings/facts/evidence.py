@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taiyi_fx.findings.facts.chain import InRole, passed_back
-from taiyi_fx.findings.facts.empty import empty_steps, is_of_none
 from taiyi_fx.findings.facts.flow import Flow
 from taiyi_fx.findings.facts.given_inputs import GivenInputs
 from taiyi_fx.findings.facts.logged import Logged, is_evaluated, is_metric
@@ -265,15 +264,12 @@ class Evidence:
 
     @functools.cached_property
     def bad(self) -> list[tuple[Watched, NDArray[np.bool_]]]:
-        """The series with a NaN or Inf of what has elements, each with the mask of these.
+        """The series with a NaN or Inf, each with the mask of these.
 
         Of logged numbers, losses of training alone: a metric may have no value for some batches.
         """
-        empty = empty_steps(self.series)
         known = (one for one in self.series if not (is_metric(one) or is_evaluated(one)))
-        bad = ((one, mask) for one in known if (mask := one.is_bad).any())
-        masks = ((one, mask & ~is_of_none(one, empty)) for one, mask in bad)
-        return [(one, mask) for one, mask in masks if mask.any()]
+        return [(one, mask) for one in known if (mask := one.is_bad).any()]
 
     @functools.cached_property
     def called(self) -> frozenset[str]:

@@ -20,12 +20,12 @@ def input_snd_norm(norm: Tensor) -> Tensor:
 
 
 @quantity("InputMean", accuracy="1e-5 of the mean magnitude", batched=True, moments=input.moments)
-def input_mean(moments: MomentsValue) -> Tensor:
+def input_mean(moments: MomentsValue) -> Defined:
     """Mean of the input: one number, or with ``reduce="feature"`` one per feature.
 
     Formula: mean of X over all elements, or over its rows
     """
-    return moments.mean
+    return Defined.of_any(moments.mean, moments.n)
 
 
 @quantity(
@@ -46,25 +46,25 @@ def input_std(moments: MomentsValue) -> Defined:
 
 
 @quantity("OutputNorm", accuracy="1e-5", health="lasting", batched=True, norms=output.sample_norms)
-def output_norm(norms: SampleNormsValue) -> Tensor:
+def output_norm(norms: SampleNormsValue) -> Defined:
     """Mean over the samples (axis 0) of the output's Euclidean norm.
 
     With ``normalize=True`` each is divided by the root of its number of elements.
 
     Formula: mean_i ||y_i||_2
     """
-    return norms.mean
+    return Defined.of_any(norms.mean, norms.n, "samples")
 
 
 @quantity(
     "OutputRMS", accuracy="1e-5", health="lasting", batched=True, norm=output.norm, n=output.count
 )
-def output_rms(norm: Tensor, n: Tensor) -> Tensor:
+def output_rms(norm: Tensor, n: Tensor) -> Defined:
     """Root mean square of the output over all its elements.
 
     Formula: ||y||_2 / sqrt(numel)
     """
-    return norm / n.to(norm.dtype).sqrt()
+    return Defined.of_any(norm / n.to(norm.dtype).sqrt(), n)
 
 
 @quantity("OutputAbsMax", accuracy="exact", health="lasting", batched=True, largest=output.abs_max)
@@ -77,7 +77,7 @@ def output_abs_max(largest: Tensor) -> Tensor:
 
 
 @quantity("OutlierFeatures", unit="features", accuracy="1e-5", found=output.reduce(FeatureNorms))
-def outlier_features(found: FeatureNormsValue, *, factor: float = 6.0) -> dict[str, Tensor]:
+def outlier_features(found: FeatureNormsValue, *, factor: float = 6.0) -> dict[str, Defined]:
     """Number of features of the output that are far larger than the layer's usual one.
 
     Those whose root mean square over rows exceeds ``factor`` times the median of all features': in
@@ -93,10 +93,11 @@ def outlier_features(found: FeatureNormsValue, *, factor: float = 6.0) -> dict[s
     ordered, n = size.sort().values, len(size)
     usual = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
     many = (size > factor * usual).sum().to(size.dtype)
-    return {
+    parts = {
         "": torch.where(size.isfinite().all(), many, torch.nan),
         "largest": size.amax() / usual,
     }
+    return {name: Defined.of_any(part, found.n, "rows") for name, part in parts.items()}
 
 
 _INPUT = Elsewhere(input, "the input", "x")

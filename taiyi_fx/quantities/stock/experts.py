@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from taiyi_fx.quantities.declare import quantity
+from taiyi_fx.quantities.declare import Defined, quantity
 from taiyi_fx.quantities.places import call
 from taiyi_fx.reductions import Routing, RoutingValue, ratio
 
@@ -15,7 +15,7 @@ routing = call.reduce(Routing)
 
 
 @quantity("RouterLoad", unit="share", accuracy="exact counts", found=routing)
-def router_load(found: RoutingValue) -> dict[str, Tensor]:
+def router_load(found: RoutingValue) -> dict[str, Defined]:
     """Share of all choices that each expert gets: a vector that adds up to 1.
 
     Of a router: a module that returns its choices, as those of transformers do, or logits or
@@ -30,16 +30,16 @@ def router_load(found: RoutingValue) -> dict[str, Tensor]:
     Source: arXiv 2101.03961
     """
     load = _load(found.chosen)
-    dropped = {}
+    busiest = ratio(found.chosen.amax(), found.tokens)
+    parts = {"": load, "imbalance": load.amax() * len(load), "busiest": busiest}
     if len(found.taken):
         taken, offered = found.taken
-        dropped = {"dropped": 1 - ratio(taken, offered)}
-    busiest = ratio(found.chosen.amax(), found.tokens)
-    return {"": load, "imbalance": load.amax() * len(load), "busiest": busiest, **dropped}
+        parts["dropped"] = 1 - ratio(taken, offered)
+    return {name: Defined.of_any(part, found.tokens, "tokens") for name, part in parts.items()}
 
 
 @quantity("RouterEntropy", unit="nats", accuracy="1e-9", health="lasting", found=routing)
-def router_entropy(found: RoutingValue, *, normalized: bool = False) -> Tensor:
+def router_entropy(found: RoutingValue, *, normalized: bool = False) -> Defined:
     """Entropy of the experts' load: the logarithm of their number where all get as many choices.
 
     0 where one expert gets all; ``normalized=True`` divides it by the logarithm of the number of
@@ -49,7 +49,9 @@ def router_entropy(found: RoutingValue, *, normalized: bool = False) -> Tensor:
     """
     load = _load(found.chosen)
     entropy = torch.special.entr(load).sum()
-    return entropy / math.log(len(load)) if normalized and len(load) > 1 else entropy
+    if normalized and len(load) > 1:
+        entropy = entropy / math.log(len(load))
+    return Defined.of_any(entropy, found.tokens, "tokens")
 
 
 @quantity(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from taiyi_fx.quantities.declare import NoValue, quantity
+from taiyi_fx.quantities.declare import Defined, NoValue, quantity
 from taiyi_fx.quantities.places import output_grad, previous
 from taiyi_fx.quantities.stock.similarity import cosine
 from taiyi_fx.reductions import (
@@ -37,12 +37,12 @@ def output_grad_norm(norm: Tensor) -> Tensor:
 @quantity(
     "OutputGradRMS", accuracy="1e-5", batched=True, norm=output_grad.norm, n=output_grad.count
 )
-def output_grad_rms(norm: Tensor, n: Tensor) -> Tensor:
+def output_grad_rms(norm: Tensor, n: Tensor) -> Defined:
     """Root mean square of the output's gradient over its elements.
 
     Formula: ||g_y||_2 / sqrt(numel)
     """
-    return norm / n.to(norm.dtype).sqrt()
+    return Defined.of_any(norm / n.to(norm.dtype).sqrt(), n)
 
 
 @quantity("OutputGradAbsMax", accuracy="exact", batched=True, largest=output_grad.abs_max)
@@ -83,7 +83,7 @@ def output_grad_correlation(g: Tensor, before: Tensor | None) -> Tensor:
     accuracy="exact counts",
     samples=output_grad.reduce(SamplesReached),
 )
-def output_grad_sample_rate(samples: SamplesReachedValue) -> Tensor:
+def output_grad_sample_rate(samples: SamplesReachedValue) -> Defined:
     """Share of the samples of a batch that the loss's gradient reaches.
 
     Samples are the entries of ``axis``, as the layer takes them: 1 for a recurrent layer, or an
@@ -93,7 +93,7 @@ def output_grad_sample_rate(samples: SamplesReachedValue) -> Tensor:
 
     Formula: (samples with any g_y != 0) / n
     """
-    return ratio(samples.reached, samples.n)
+    return Defined.of_any(ratio(samples.reached, samples.n), samples.n, "samples")
 
 
 @quantity(

@@ -90,14 +90,14 @@ def _share(part: Tensor, counts: OutOfRangeValue) -> Defined:
 
 
 @quantity("Kurtosis", unit="ratio", accuracy="1e-5", batched=True, found=output.fourth_moment)
-def kurtosis(found: KurtosisValue) -> Tensor:
+def kurtosis(found: KurtosisValue) -> Defined:
     """Kurtosis of all elements of the output: 3 for a normal distribution, large with outliers.
 
     NaN for constants.
 
     Formula: E[(y - mean)^4] / var^2, var biased
     """
-    return found.kurtosis
+    return Defined.of_any(found.kurtosis, found.n)
 
 
 @quantity(
@@ -119,7 +119,7 @@ def histogram(counts: Tensor) -> Tensor:
 
 
 @quantity("Quantiles", accuracy="within a factor of two, or exact", found=output.quantiles)
-def quantiles(found: QuantilesValue) -> dict[str, Tensor]:
+def quantiles(found: QuantilesValue) -> dict[str, Defined]:
     """Quantiles of all elements of the output, as ``Quantiles.p5``, ``Quantiles.p50`` and so on.
 
     For the shares ``q``. From a histogram by powers of two, which a loss scale that is no power of
@@ -128,7 +128,7 @@ def quantiles(found: QuantilesValue) -> dict[str, Tensor]:
     Formula: the k-th smallest of y, k = q (n - 1), linear between two
     """
     pairs = zip(found.q, found.values, strict=True)
-    return {f"p{100 * share:g}": value for share, value in pairs}
+    return {f"p{100 * share:g}": Defined.of_any(value, found.n) for share, value in pairs}
 
 
 also_at(non_finite, {"InputNonFinite": _INPUT, "OutputGradNonFinite": _OUTPUT_GRAD})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from taiyi_fx.quantities.declare import quantity
+from taiyi_fx.quantities.declare import Defined, quantity
 from taiyi_fx.quantities.places import input, input_grad, output, output_grad
 from taiyi_fx.reductions import SpectrumValue
 
@@ -46,18 +46,18 @@ def backward_output(g: Tensor) -> Tensor:
 
 
 @quantity("ForwardInputEigOfCov", accuracy="1e-4 of the largest", spectrum=input.spectrum)
-def forward_input_eig_of_cov(spectrum: SpectrumValue) -> Tensor:
+def forward_input_eig_of_cov(spectrum: SpectrumValue) -> Defined:
     """All eigenvalues of the input's covariance, in descending order.
 
     Formula: lambda_1, ..., lambda_C
     """
-    return spectrum.eigenvalues
+    return Defined.of_any(spectrum.eigenvalues, spectrum.n, "rows")
 
 
 @quantity("BackwardOutputEigOfCov", accuracy="1e-4 of the largest", spectrum=output_grad.spectrum)
-def backward_output_eig_of_cov(spectrum: SpectrumValue) -> Tensor:
+def backward_output_eig_of_cov(spectrum: SpectrumValue) -> Defined:
     """All eigenvalues of the output gradient's covariance, in descending order.
 
     Formula: lambda_1, ..., lambda_C
     """
-    return spectrum.eigenvalues
+    return Defined.of_any(spectrum.eigenvalues, spectrum.n, "rows")

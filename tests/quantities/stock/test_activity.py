@@ -23,8 +23,13 @@ def test_shares_are_of_features(quantity, share):
 
 
 @pytest.mark.parametrize("quantity", ["OutputDeathRate", "DeadNeuronRatio"])
-@pytest.mark.parametrize(
-    "x", [torch.full((2, 3), torch.nan), torch.zeros(0, 3)], ids=["NaN", "no row"]
-)
-def test_nothing_is_said_to_be_alive_or_dead_without_numbers(quantity, x):
-    assert math.isnan(recorded(nn.Identity(), quantity, x)[0])
+def test_nothing_is_said_to_be_alive_or_dead_without_numbers(quantity):
+    broken, none = torch.full((2, 3), torch.nan), torch.zeros(0, 3)
+    found = recorded(nn.Identity(), quantity, broken, none, X)
+    assert list(found) == [0, 2]
+    assert math.isnan(found[0])
+
+
+def test_what_is_infinitely_low_is_dead():
+    x = torch.tensor([[-torch.inf, 1.0]])
+    assert recorded(nn.Identity(), "DeadNeuronRatio", x)[0] == 0.5
