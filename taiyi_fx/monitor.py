@@ -199,6 +199,11 @@ class Monitor:
         self._responder.watch.severity = severity
 
     @property
+    def knows_loss(self) -> bool:
+        """True if a loss was logged before its backward, which tells how it is made."""
+        return self._responder.diagnosis.losses.knows_graph
+
+    @property
     def should_stop(self) -> bool:
         """True once a finding is to stop the training, as ``on_finding="stop"`` asks.
 
@@ -287,7 +292,8 @@ class Monitor:
     ) -> None:
         """Records a number of your own, a loss or a metric, as a series of the model itself.
 
-        A tensor stays on its device until the next `track`, which takes it along.
+        A tensor stays on its device until the next `track`, which takes it along. Of training,
+        what is logged under one name until then, as of micro-batches, is one number: the mean.
 
         Args:
             name: The series' name; its module is ``""``.

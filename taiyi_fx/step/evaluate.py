@@ -295,8 +295,9 @@ def _columns_of_one(computed: Any, step: int, work: Work, series: Series) -> Ite
 
 
 def _split(computed: Defined) -> tuple[Tensor, Tensor, str]:
-    """Numbers, which of them are values, along one axis, and why others are none."""
-    return computed.numbers, computed.has_value.reshape(-1), computed.otherwise
+    """Numbers, which of them are values, along one axis in their type, and why others are none."""
+    has_value = computed.has_value.reshape(-1).to(computed.numbers.dtype)
+    return computed.numbers, has_value, computed.otherwise
 
 
 def _joined(values: list[Any], reduction: Any) -> Any:

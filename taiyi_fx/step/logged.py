@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Hashable, Sequence
 from typing import SupportsIndex, cast
 
 import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import Mode
+from taiyi_fx.reductions.sums import wide
 from taiyi_fx.step.transfer import Column
 
 
@@ -52,6 +54,21 @@ def logged(
             "step: reduce it first, as by .mean()"
         )
     return Column(step, mode, series, series, value.detach().reshape(1).clone(), is_of_next)
+
+
+def folded(columns: Sequence[Column]) -> list[Column]:
+    """Numbers that wait for a step, those of its micro-batches as one, their mean."""
+    found: dict[Hashable, list[Column]] = {}
+    for i, column in enumerate(columns):
+        found.setdefault((column.of, column.mode) if column.is_of_next else i, []).append(column)
+    return [same[0] if len(same) == 1 else _mean(same) for same in found.values()]
+
+
+def _mean(columns: Sequence[Column]) -> Column:
+    values = [column.values.to(wide(column.values.device)) for column in columns]
+    on_one = {value.device for value in values}
+    total = sum(values if len(on_one) == 1 else [value.cpu() for value in values])
+    return columns[-1]._replace(values=total / len(columns))
 
 
 def _whole(value: object) -> int | None:

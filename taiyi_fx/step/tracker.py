@@ -19,7 +19,7 @@ from taiyi_fx.schedule import has_adaptive, whole
 from taiyi_fx.step.collect import Collector, TrackedStep
 from taiyi_fx.step.due import DueTable, DueWork, Recorded
 from taiyi_fx.step.explain import Known, explain
-from taiyi_fx.step.logged import check_name_and_mode, logged
+from taiyi_fx.step.logged import check_name_and_mode, folded, logged
 from taiyi_fx.step.queue import StepQueue
 from taiyi_fx.step.ranks import UNEVEN
 from taiyi_fx.step.ranks.meet import meet
@@ -269,7 +269,7 @@ class Tracker:
         if waiting := self._queue.logged:
             logged = self._logged_for(self.steps.next, waiting)
             transfer = Transfer(Outcome(), self._recorded_here(logged))
-            self._queue.put(TrackedStep(self.steps.next, transfer), len(logged))
+            self._queue.put(TrackedStep(self.steps.next, transfer), len(waiting))
         self._queue.take(all_of_it=True)
         return self._queue.records
 
@@ -337,12 +337,13 @@ class Tracker:
         join = self._collector.join
         if join is not None and self._session.is_uneven:
             join.ranks.gate.ended = join.ranks.gate.ended or UNEVEN
-        logged = self._logged_for(step, waiting) if (waiting := self._queue.logged) else []
+        waiting = self._queue.logged
+        logged = self._logged_for(step, waiting) if waiting else []
         here = self._recorded_here(logged) if logged else ()
         collected = self._collector.collect(due, step, scale, here, unread=unread)
         if unread is None and (collected.failures or collected.reasons or self.loop.remark):
             self.loop.look_at(collected)
-        self._queue.put(collected, len(logged))
+        self._queue.put(collected, len(waiting))
         if collected.reasons:
             self._queue.keep_reasons(step, collected.reasons)
         if join is not None and join.ranks.gate.ended is not None:
@@ -351,7 +352,7 @@ class Tracker:
 
     def _logged_for(self, step: int, waiting: Sequence[Column]) -> list[Column]:
         """The user's own numbers that wait for a step, which is tracked now."""
-        found = [*waiting]
+        found = folded(waiting) if len(waiting) > 1 else [*waiting]
         if self.steps.are_new:
             found = [c._replace(step=step) if c.is_of_next else c for c in found]
         for column in found:

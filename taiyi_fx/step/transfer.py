@@ -27,7 +27,8 @@ class Column(NamedTuple):
         series: The same with the part's name, as records have it.
         values: Along the first axis; a vector holds a number of each.
         is_of_next: True if it belongs to the step that is tracked next, whose number was not named.
-        has_value: True for those that are values, along the same axis; None if all are.
+        has_value: Not 0 for those that are values, along the same axis and in the type of these, so
+            that one copy takes both; None if all are.
         otherwise: The reason why others are none.
     """
 
@@ -142,7 +143,7 @@ class Transfer:
         masks = iter(tensors[len(self._columns) :])
         for column, values in zip(self._columns, tensors, strict=False):  # masks come behind them
             if column.has_value is not None:
-                column, values = _those_with_value(column, values, next(masks), reasons)
+                column, values = _those_with_value(column, values, next(masks).bool(), reasons)
             step, mode, of, series, *_ = column
             if not of:
                 continue

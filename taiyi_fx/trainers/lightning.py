@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
+from torch import Tensor
 from torch.optim import Optimizer
 
 from taiyi_fx.monitor import Monitor
@@ -27,7 +29,9 @@ class MonitorCallback(Callback):
 
     Steps are those of ``trainer.global_step``, also after a checkpoint. Gradients are read when all
     micro-batches are accumulated and before they are clipped; the scaler of ``"16-mixed"`` is taken
-    into account. Each epoch of training is one of `Monitor.epochs`.
+    into account. Each epoch of training is one of `Monitor.epochs`. Where no code logs a loss
+    before its backward, what ``training_step`` returns is logged as ``"training loss"``: findings
+    tell from it how the loss is made, and of each step what became of it.
 
     Args:
         run: A folder to keep all records in, from the step that training begins at;
@@ -48,6 +52,7 @@ class MonitorCallback(Callback):
     ) -> None:
         self.monitor: Monitor | None = None
         self._writers = writers_of(run, writers, overwrite=overwrite)
+        self._logs_loss = False
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Finds the monitor.
@@ -59,13 +64,25 @@ class MonitorCallback(Callback):
         self.monitor = begin(pl_module, trainer.global_step, self._writers)
         self.monitor.watch_optimizer(*trainer.optimizers)
 
+    def on_before_backward(
+        self, trainer: Trainer, pl_module: LightningModule, loss: Tensor
+    ) -> None:
+        """Logs the loss where nobody does; of manual optimization nobody knows whose loss it is."""
+        assert self.monitor is not None
+        if not pl_module.automatic_optimization:
+            return
+        self._logs_loss = self._logs_loss or not self.monitor.knows_loss
+        if self._logs_loss:
+            scaler = _scaler_of(trainer)
+            scale = 1 if scaler is None else scaler.scale(torch.ones_like(loss))
+            self.monitor.log(_LOSS, loss * trainer.accumulate_grad_batches / scale)
+
     def on_before_optimizer_step(
         self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer
     ) -> None:
         """Records what is due at the step, and stops training where a finding asks for it."""
         assert self.monitor is not None  # training has begun
-        scaler = getattr(trainer.precision_plugin, "scaler", None)
-        self.monitor.track(trainer.global_step, scaler)
+        self.monitor.track(trainer.global_step, _scaler_of(trainer))
         if self.monitor.should_stop:
             trainer.should_stop = True
 
@@ -87,6 +104,13 @@ class MonitorCallback(Callback):
     def _flush(self) -> None:
         if self.monitor is not None:
             self.monitor.flush()
+
+
+_LOSS = "training loss"
+
+
+def _scaler_of(trainer: Trainer) -> torch.amp.GradScaler | None:
+    return getattr(trainer.precision_plugin, "scaler", None)
 
 
 class MonitorLogger(Logger):

@@ -141,9 +141,14 @@ class LossLooks:
                 the model.
         """
         found = {name: loss.read() for name, loss in self._losses.items()}
-        if self._returned.count and not any(one.has_graph for one in self._losses.values()):
+        if self._returned.count and not self.knows_graph:
             found[next(iter(names), NAME)] = self._returned.read()
         return found
+
+    @property
+    def knows_graph(self) -> bool:
+        """True if a loss was logged with what it was made by."""
+        return any(one.has_graph for one in self._losses.values())
 
     @functools.cached_property
     def _saves_plainly(self) -> bool:

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from taiyi_fx.step.logged import check_name_and_mode, logged
+import taiyi_fx
+from taiyi_fx.step.logged import check_name_and_mode, folded, logged
 
 
 @pytest.mark.parametrize(
@@ -49,6 +51,31 @@ def test_a_tensor_that_changes_afterwards_was_logged_as_it_was():
 def test_what_is_no_number_is_refused(value, error, text):
     with pytest.raises(error, match=text):
         logged("loss", value, 0, "train")
+
+
+def test_numbers_of_micro_batches_are_one_and_others_stay():
+    waits = {"is_of_next": True}
+    columns = [
+        logged("loss", torch.tensor(1.0, dtype=torch.bfloat16), 3, "train", **waits),
+        logged("reward", 5, 3, "train", **waits),
+        logged("val_loss", 1.0, 2, "eval"),
+        logged("loss", 2, 3, "train", **waits),
+        logged("val_loss", 9.0, 2, "eval"),
+        logged("loss", 4.5, 3, "train", **waits),
+    ]
+    found = [(c.of[0][1], c.values.item()) for c in folded(columns)]
+    assert found == [("loss", 2.5), ("reward", 5), ("val_loss", 1.0), ("val_loss", 9.0)]
+
+
+def test_a_loss_of_several_micro_batches_has_one_record_a_step():
+    model = taiyi_fx.instrument(nn.Linear(3, 2), {"": ["LossSpike"]})
+    for step in range(2):
+        for micro in range(4):
+            model(torch.randn(2, 3)).sum().backward()
+            model.monitor.log("loss", torch.tensor(float(micro)))
+        model.monitor.track(step)
+    losses = [(r.step, r.value) for r in model.monitor.records if r.quantity == "loss"]
+    assert losses == [(0, 1.5), (1, 1.5)]
 
 
 def test_a_name_is_a_text_and_a_mode_one_of_two():

@@ -57,7 +57,7 @@ class Digits(lightning.LightningModule):
         return sgd(self.net)
 
 
-def fit(net, *, batches, epochs=1, ckpt_path=None, fails_at=None, **options):
+def fit(net, *, batches, epochs=1, ckpt_path=None, fails_at=None, module=None, **options):
     torch.manual_seed(1)
     trainer = lightning.Trainer(
         max_epochs=epochs,
@@ -69,7 +69,7 @@ def fit(net, *, batches, epochs=1, ckpt_path=None, fails_at=None, **options):
         log_every_n_steps=1,
     )
     data = loader(batches)
-    trainer.fit(Digits(net, fails_at), data, loader(1), ckpt_path=ckpt_path)
+    trainer.fit((module or Digits)(net, fails_at), data, loader(1), ckpt_path=ckpt_path)
     return trainer
 
 
@@ -146,6 +146,50 @@ def test_what_a_module_logs_is_recorded_by_a_logger(tmp_path):
     (accuracy,) = logged["eval"]["accuracy"].values()
     assert 0 <= accuracy <= 1
     assert list(tmp_path.glob("taiyi_fx/**/*.ckpt"))
+
+
+class Squashed(Digits):
+    def training_step(self, batch, i):
+        x, y = batch
+        return F.cross_entropy(self.net(x.type_as(self.net.fc.bias)).softmax(-1), y)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_what_nobody_logs_is_logged_as_it_is_and_tells_how_it_is_made(scaled):
+    model = watched(net(drop=0.0).float())
+    scaler = torch.amp.GradScaler("cpu", init_scale=256.0)
+    plugins = [MixedPrecision("16-mixed", "cpu", scaler)] if scaled else []
+    losses = []
+
+    class Losses(lightning.Callback):
+        def on_train_batch_end(self, trainer, pl_module, outputs, batch, i):
+            losses.append(outputs["loss"].item())
+
+    callbacks = [MonitorCallback(), Losses()]
+    fit(
+        model,
+        batches=80,
+        module=Squashed,
+        accumulate_grad_batches=2,
+        callbacks=callbacks,
+        plugins=plugins,
+    )
+    found = model.monitor.get_output()[""]["training loss"]
+    means = {i: losses[2 * i] + losses[2 * i + 1] for i in range(40)}  # each is divided by two
+    assert found == pytest.approx(means, rel=1e-2 if scaled else 1e-6)
+    assert "squashed_loss" in {f.kind for f in model.monitor.findings}
+
+
+def test_a_loss_that_code_logs_before_its_backward_is_the_only_one():
+    class Logs(Digits):
+        def training_step(self, batch, i):
+            loss = super().training_step(batch, i)
+            self.net.monitor.log("my loss", loss)
+            return loss
+
+    model = watched(net())
+    fit(model, batches=3, module=Logs, callbacks=[MonitorCallback()])
+    assert set(model.monitor.get_output()[""]) == {"my loss"}
 
 
 def test_a_run_that_fails_is_flushed():
