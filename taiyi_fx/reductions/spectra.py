@@ -16,6 +16,7 @@ from taiyi_fx.passes.ir import State
 from taiyi_fx.passes.probes.compiling import may_have_size_of
 from taiyi_fx.reductions.lanczos import largest_eigenvalue
 from taiyi_fx.reductions.moments import share_of
+from taiyi_fx.reductions.products import product_of
 from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix, axis_of, copied, count
 from taiyi_fx.reductions.sums import centred, in_unit, is_fast, power_of_two, wide
 
@@ -154,7 +155,7 @@ class Spectrum:
             if self.centered and rows.shape[0]:
                 mean, rows = centred(rows, (0,))
             rows, unit = in_unit(rows)
-            return mean, unit.to(mean.dtype), rows.T @ rows
+            return mean, unit.to(mean.dtype), product_of(rows.T, rows)
 
     def merge(self, a: State, b: State) -> State:
         (n_a, _, unit_a, _, rows_a), (n_b, _, unit_b, _, rows_b) = a, b
@@ -206,7 +207,8 @@ class Spectrum:
                     mean = rows.mean(-2, dtype=wide(rows.device))
                 rows, of_rows = in_unit(rows, (-2, -1))
                 unit = of_rows[..., 0, 0].to(mean.dtype)
-            return mean, unit, rows.mT @ rows if n >= c else rows @ rows.mT
+            of_both = (rows.mT, rows) if n >= c else (rows, rows.mT)
+            return mean, unit, product_of(*of_both)
 
 
 def _stays_rows(n: int, c: int) -> bool:
@@ -233,7 +235,7 @@ def _merged(a: State, b: State) -> State:
         unit = torch.maximum(torch.maximum(unit_a, unit_b), of_bridge)
         kind = product_a.dtype
         product = (bridge / unit).to(kind)
-        product = product.T @ product
+        product = product_of(product.T, product)
         for part, of_part in ((product_a, unit_a), (product_b, unit_b)):
             product = product + part * (of_part / unit).to(kind).square()
         return n, mean_a + delta * share, unit, product, rows

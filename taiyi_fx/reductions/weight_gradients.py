@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from taiyi_fx.reductions.products import product_of
 from taiyi_fx.reductions.sums import in_unit, is_fast, square_sums, wide
 
 
@@ -188,12 +189,12 @@ def _of_products(x: Tensor, g: Tensor, unit: Tensor, with_total: bool) -> Shares
         of_each = _sums_over_pairs(_products_of_two, x.flatten(0, 1), g.flatten(0, 1))
         squares = of_each.reshape(n, groups)
     else:
-        products = (g.mT @ x).reshape(n * groups, -1)
+        products = product_of(g.mT, x).reshape(n * groups, -1)
         squares = square_sums(products, (1,)).reshape(n, groups)
     total = x.new_zeros(0)
     if with_total:
         of_g, of_x = (t.movedim(1, 0).flatten(1, 2) for t in (g, x))
-        total = torch.bmm(of_g.mT, of_x)
+        total = product_of(of_g.mT, of_x)
     if total.is_complex():
         total = torch.view_as_real(total)
     return _shares(squares.sum(1), total, unit)
@@ -226,13 +227,13 @@ def _sums_over_pairs(
 def _products_of_two(x: Tensor, g: Tensor) -> Tensor:
     """The products of inner products of positions of both, N x positions x positions."""
     # Of what was in range without units, products of four may not be.
-    found = _widened(torch.bmm(x, x.mH)) * torch.bmm(g, g.mH)
+    found = _widened(product_of(x, x.mH)) * product_of(g, g.mH)
     return found.real if found.is_complex() else found
 
 
 def _products_of_same(g: Tensor, x: Tensor) -> Tensor:
     """Those of gradients, where the positions have one index."""
-    return torch.bmm(g, g.mT) * (x.unsqueeze(2) == x.unsqueeze(1))
+    return product_of(g, g.mT) * (x.unsqueeze(2) == x.unsqueeze(1))
 
 
 def _widened(x: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.reductions.lanczos import largest_of_gram
+from taiyi_fx.reductions.products import product_of
 from taiyi_fx.reductions.spectra import eigenvalues_of, guarded, parameter_matrix
 
 _SMALL = 512
@@ -50,7 +51,7 @@ class MatrixValue:
     def squares(self) -> Tensor:
         """All squared singular values, descending: the eigenvalues of the smaller Gram matrix."""
         m = self.matrix if self.matrix.shape[0] <= self.matrix.shape[1] else self.matrix.T
-        return self._unless_broken(eigenvalues_of(m @ m.T))
+        return self._unless_broken(eigenvalues_of(product_of(m, m.T)))
 
     @property
     def zero(self) -> Tensor:
