@@ -27,7 +27,7 @@ def product_of(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
-    """What TF32 has of some numbers, and the rest, of which it has enough."""
+    """The part of some numbers that TF32 has, and the rest, of which it has enough."""
     kept = (x.contiguous().view(torch.int32) & _KEPT).view(torch.float32)
     return kept, x - kept
 
