@@ -91,12 +91,15 @@ def restarted_warm_ups(evidence: Evidence) -> Iterator[Finding]:
 def _falls(one: Watched) -> list[int]:
     """The places of falls, if the rate climbs as fast at all other steps."""
     falls = np.flatnonzero(np.diff(one.values) < 0)
-    climbs = np.delete(np.diff(one.values) / np.diff(one.steps), falls)
+    apart = np.delete(np.diff(one.steps), falls)
+    climbs = np.delete(np.diff(one.values), falls) / apart
     is_deep = (one.values[falls + 1] < _FALL * one.values[falls]).any()
     if not is_deep or (np.diff(falls) == 1).any() or len(climbs) < _CLIMBS * len(falls):
         return []
     usual = median(climbs)
-    is_straight = bool((np.abs(climbs - usual) <= _STRAIGHT * usual).all())
+    # Between steps that are further apart it may have fallen, and be above where it was all the same.
+    is_near = (np.abs(climbs - usual) <= _STRAIGHT * usual) | ((climbs < usual) & (apart > 1))
+    is_straight = bool(is_near.all())
     is_warm_up = usual > 0 and is_straight and one.values.min() <= _BEGINS * usual
     return [int(i) + 1 for i in falls] if is_warm_up else []
 

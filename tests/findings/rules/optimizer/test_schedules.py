@@ -63,7 +63,11 @@ def restarts_in(rate, steps=EVERY):
     return [*restarted_warm_ups(evidence({("", "LearningRate"): rate[steps]}, steps))]
 
 
-@pytest.mark.parametrize("steps", [EVERY, THINNED], ids=["all", "some"])
+# As a schedule that adapts reads: also from the middle of one climb to that of the next.
+RARER = np.unique(np.concatenate([np.arange(25), np.arange(25, 120, 13), [52, 58, 61]]))
+
+
+@pytest.mark.parametrize("steps", [EVERY, THINNED, RARER], ids=["all", "some", "rarer"])
 def test_a_rate_that_climbs_anew_each_epoch_is_a_warning(steps):
     (found,) = restarts_in(SAW, steps)
     assert (found.severity, found.step, found.module) == ("warning", 10, "")
