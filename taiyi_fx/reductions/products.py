@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -37,8 +39,9 @@ def is_shortened(device: str) -> bool:
     """True if torch may shorten the numbers of float32 that it multiplies on a type of device."""
     if device not in ("cuda", "cpu"):
         return False
-    if not hasattr(torch.backends, "mkldnn") or not hasattr(torch.backends.mkldnn, "matmul"):
+    backends: Any = torch.backends
+    if not hasattr(backends.mkldnn, "matmul"):
         return torch.get_float32_matmul_precision() != "highest"  # torch 2.6 to 2.8
-    backend = torch.backends.cuda if device == "cuda" else torch.backends.mkldnn
+    backend = backends.cuda if device == "cuda" else backends.mkldnn
     found = backend.matmul.fp32_precision
-    return (torch.backends.fp32_precision if found == "none" else found) in _SHORT
+    return (backends.fp32_precision if found == "none" else found) in _SHORT

@@ -97,7 +97,7 @@ def _falls(one: Watched) -> list[int]:
     if not is_deep or (np.diff(falls) == 1).any() or len(climbs) < _CLIMBS * len(falls):
         return []
     usual = median(climbs)
-    # Between steps that are further apart it may have fallen, and be above where it was all the same.
+    # Between steps that are further apart it may have fallen, and be above where it was.
     is_near = (np.abs(climbs - usual) <= _STRAIGHT * usual) | ((climbs < usual) & (apart > 1))
     is_straight = bool(is_near.all())
     is_warm_up = usual > 0 and is_straight and one.values.min() <= _BEGINS * usual
