@@ -220,6 +220,18 @@ def test_nothing_has_a_size_and_a_count_and_no_mean(layer):
     assert found["OutputGradSndNorm"][1] == found["OutputAbsMax"][1] == found["NonFinite"][1] == 0
 
 
+def test_an_attention_of_nothing_has_no_heads_sizes():
+    attention = nn.MultiheadAttention(8, 2, batch_first=True)
+    model = taiyi_fx.instrument(attention, {"": ["HeadNorm"]})
+    for step, samples in enumerate((3, 0)):
+        x = torch.randn(samples, 5, 8)
+        model(x, x, x, need_weights=False)[0].sum().backward()
+        model.monitor.track(step)
+    of_heads = {r.quantity: r.step for r in model.monitor.records if "HeadNorm" in r.quantity}
+    assert set(of_heads.values()) == {0}
+    assert len(of_heads) == 4
+
+
 def is_of(layer, name):
     try:
         taiyi_fx.instrument(nn.Sequential(copy.deepcopy(layer)), {"0": [name]})

@@ -292,7 +292,7 @@ class Scalar:
         if x.numel() == 1:
             return count(1, x), accumulated(x).reshape(()).to(wide(x.device), copy=True)
         if is_compiling():  # where an error that is raised here would not reach the user
-            return count(1, x), torch.full((), torch.nan, dtype=wide(x.device), device=x.device)
+            return count(0, x), torch.zeros((), dtype=wide(x.device), device=x.device)
         raise ValueError(f"a scalar is read here, but the tensor has the shape {tuple(x.shape)}")
 
     def merge(self, a: State, b: State) -> State:

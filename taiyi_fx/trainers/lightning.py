@@ -69,8 +69,8 @@ class MonitorCallback(Callback):
     ) -> None:
         """Logs the loss where nobody does; of manual optimization nobody knows whose loss it is."""
         assert self.monitor is not None
-        if not pl_module.automatic_optimization:
-            return
+        if not pl_module.automatic_optimization or loss.numel() != 1:
+            return  # several numbers are for a backward of the module's own
         self._logs_loss = self._logs_loss or not self.monitor.knows_loss
         if self._logs_loss:
             scaler = _scaler_of(trainer)

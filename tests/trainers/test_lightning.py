@@ -180,6 +180,22 @@ def test_what_nobody_logs_is_logged_as_it_is_and_tells_how_it_is_made(scaled):
     assert "squashed_loss" in {f.kind for f in model.monitor.findings}
 
 
+def test_a_loss_of_several_numbers_trains_as_it_does_without_the_callback():
+    class Several(Digits):
+        def training_step(self, batch, i):
+            x, y = batch
+            return F.cross_entropy(self.net(x), y, reduction="none")
+
+        def backward(self, loss):
+            loss.mean().backward()
+
+    seen, plain = watched(net()), net()
+    fit(seen, batches=3, module=Several, callbacks=[MonitorCallback()])
+    fit(plain, batches=3, module=Several)
+    assert_same_tensors(seen, plain)
+    assert "" not in seen.monitor.get_output()
+
+
 def test_a_loss_that_code_logs_before_its_backward_is_the_only_one():
     class Logs(Digits):
         def training_step(self, batch, i):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from taiyi_fx.quantities.declare import NoValue, quantity
+from taiyi_fx.quantities.declare import Defined, NoValue, quantity
 from taiyi_fx.quantities.heads import ATTENTION
 from taiyi_fx.quantities.places import CallPlace
 from taiyi_fx.reductions import (
@@ -115,7 +115,7 @@ def attention_allowed(found: AttentionValue, *, reduce: Reduce = "all") -> dict[
 
 
 @quantity("HeadNorm", accuracy="1e-6", health="lasting", found=attention.reduce(HeadSquares))
-def head_norm(found: HeadSquaresValue, *, reduce: Reduce = "all") -> dict[str, Tensor]:
+def head_norm(found: HeadSquaresValue, *, reduce: Reduce = "all") -> dict[str, Defined]:
     """Root mean square of an attention's output, of all heads together or of each.
 
     Before heads are mixed by the output's projection: a head whose norm falls to nothing adds
@@ -127,12 +127,13 @@ def head_norm(found: HeadSquaresValue, *, reduce: Reduce = "all") -> dict[str, T
     Formula: sqrt(mean o^2)
     """
     sizes = (found.squares / found.n).sqrt()
-    if reduce == "head" or not len(sizes):
-        return {"": sizes}
-    ordered, n = sizes.sort().values, len(sizes)
-    median = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
-    together = (found.squares.mean() / found.n).sqrt()
-    return {"": together, "smallest": ordered[0], "median": median, "largest": ordered[-1]}
+    parts = {"": sizes}
+    if reduce == "all" and len(sizes):
+        ordered, n = sizes.sort().values, len(sizes)
+        median = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+        together = (found.squares.mean() / found.n).sqrt()
+        parts = {"": together, "smallest": ordered[0], "median": median, "largest": ordered[-1]}
+    return {name: Defined.of_any(part, found.n) for name, part in parts.items()}
 
 
 def _check(found: AttentionValue) -> None:

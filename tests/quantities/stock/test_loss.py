@@ -21,3 +21,12 @@ def test_an_output_that_is_no_scalar_is_told_with_its_shape():
     with pytest.warns(taiyi_fx.MonitorWarning, match=r"the tensor has the shape \(4,\)"):
         model.monitor.track(0)
     assert not model.monitor.get_output().get("", {}).get("Loss")
+
+
+def test_in_compiled_code_an_output_that_is_no_scalar_has_no_loss_and_no_nan():
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(4, 3)), {"0": ["Loss"]})
+    torch.compile(model, backend="aot_eager", fullgraph=True)(torch.randn(2, 4)).sum().backward()
+    model.monitor.track(0)
+    assert not model.monitor.records
+    assert "a scalar is read here" in model.monitor.explain("0", "Loss")
+    assert model.monitor.findings == []

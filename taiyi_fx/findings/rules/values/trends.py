@@ -36,7 +36,7 @@ def growth(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _of_series(one: Watched) -> Finding | None:
-    one = one.at(~np.isnan(one.values))  # which is told of by itself
+    one = one.at(~np.isnan(one.values))  # each NaN is told of by itself
     half = len(one.values) // 2
     if half < _MANY or (one.values[half:] <= 0).any():
         return None
