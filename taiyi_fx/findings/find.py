@@ -38,6 +38,7 @@ from taiyi_fx.findings.rules.attention.routers import (
     unbalanced_routers,
 )
 from taiyi_fx.findings.rules.attention.same_experts import same_weights, untaught_routers
+from taiyi_fx.findings.rules.attention.scores import grown_scores
 from taiyi_fx.findings.rules.gradients.depth import chains, jumps
 from taiyi_fx.findings.rules.gradients.gradient_steps import gradient_steps
 from taiyi_fx.findings.rules.gradients.gradients import changed_gradients
@@ -210,6 +211,7 @@ RULES: tuple[Rule, ...] = (
     hidden_tokens,
     unmasked_padding,
     softmax_axes,
+    grown_scores,
     normalised_samples,
     broadcasts,
     torn_views,

@@ -186,6 +186,11 @@ EDGES: tuple[Edge, ...] = (
         "zero_gradient zero_output attention_collapse rank_collapse odd_steps plateau",
         _is_of_all,
     ),
+    Edge(
+        "grown_scores",
+        "attention_collapse attention_logit_growth attention_sink vanishing_gradient odd_steps "
+        "plateau",
+    ),
     Edge("odd_forward", "missing_residual missing_norm outlier", _is_of_it),
     Edge("no_update", "gradients_not_cleared changed_gradient", _is_of_it),
     Edge("large_decay", "drift", _is_of_all_or_it),

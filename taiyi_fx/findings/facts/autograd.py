@@ -117,6 +117,25 @@ def multiple_of(node: Any) -> tuple[float, Any] | None:
     return None
 
 
+def behind_factors(node: Any, passed: Collection[str] = REARRANGES) -> tuple[float, Any]:
+    """The product of the constants that something was multiplied by, and what made it before them.
+
+    Args:
+        node: The function that made it; None of what wants no gradient.
+        passed: Functions in between that are gone past.
+    """
+    factor = 1.0
+    for _ in range(_FAR):
+        known = multiple_of(node) if node is not None and None in operands_of(node) else None
+        if known is not None:
+            factor, node = factor * known[0], known[1]
+        elif node is not None and name_of(node) in passed:
+            node = next(iter(makers_of(node)), None)
+        else:
+            break
+    return factor, node
+
+
 @contextmanager
 def reading_saved(are_plain: Callable[[], bool]) -> Iterator[None]:
     """In the body, saved tensors of a torch that does not tell of their hooks may be read.

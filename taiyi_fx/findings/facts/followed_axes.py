@@ -8,9 +8,18 @@ said of the axis.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import isclose
 from typing import Any
 
-from taiyi_fx.findings.facts.autograd import VIEWS, Uses, axis_of, name_of, operands_of, shape_of
+from taiyi_fx.findings.facts.autograd import (
+    VIEWS,
+    Uses,
+    axis_of,
+    multiple_of,
+    name_of,
+    operands_of,
+    shape_of,
+)
 
 _MEANS = frozenset(
     "Mean MseLoss L1Loss SmoothL1Loss HuberLoss NllLoss NllLoss2D NllLossNd BinaryCrossEntropy "
@@ -18,6 +27,8 @@ _MEANS = frozenset(
 )
 """Functions that make one number of all cases; a sum may be the weighted one of a few."""
 SUMS = frozenset({"Sum"})
+_FAR = 4
+"""Factors behind a sum of which one may be the number of cases."""
 
 Rule = Callable[[Any, int, "tuple[int, ...]", int], "int | None"]
 """Takes a function, the place of the operand, its shape and an axis to that of what it makes."""
@@ -41,12 +52,29 @@ def lead_to_the_loss(uses: Uses, node: Any, axes: tuple[int, ...], *, or_sum: bo
             continue
         seen.add((id(at), axes))
         for user, place in uses.users[id(at)]:
-            if not shape_of(user) and name_of(user) in ends:
+            if not shape_of(user) and (
+                name_of(user) in ends or _is_mean(uses, user, shape[axes[0]])
+            ):
                 return True
             led = [_led(user, place, shape, axis) for axis in axes]
             known = tuple(axis for axis in led if axis is not None)
             if len(known) == len(axes):
                 waiting.append((user, known))
+    return False
+
+
+def _is_mean(uses: Uses, node: Any, n: int) -> bool:
+    """True for a sum of all that is divided by their number, as ``"batchmean"`` does."""
+    if name_of(node) not in SUMS:
+        return False
+    for _ in range(_FAR):
+        users = [user for user, _ in uses.users[id(node)]]
+        known = multiple_of(users[0]) if len(users) == 1 else None
+        if known is None:
+            return False
+        if isclose(known[0] * n, 1):
+            return True
+        node = users[0]
     return False
 
 

@@ -35,6 +35,7 @@ from taiyi_fx.findings.facts.given_to_losses import (
     out_of_reach,
     own_pairs,
 )
+from taiyi_fx.findings.facts.grown_scores import GrownScores, grown_scores
 from taiyi_fx.findings.facts.held_targets import HeldTargets, held_targets
 from taiyi_fx.findings.facts.ignored import IgnoredClass, ignored_class
 from taiyi_fx.findings.facts.layer_runs import doubled_layers, joined_with_themselves, linear_runs
@@ -97,6 +98,8 @@ class LossGraph:
     """True if each weight that it depends on is taken once, as it is."""
     unsummed: tuple[OddSoftmax, ...] = found_by(softmaxes_of(unsummed_softmaxes))
     """Softmaxes of attention over another axis than the product with values sums over."""
+    grown_scores: tuple[GrownScores, ...] = found_by(grown_scores)
+    """Scores of attention that are multiplied by the square root of their features."""
     linear_runs: tuple[tuple[str, ...], ...] = found_by(linear_runs)
     """Linear layers one behind the other with nothing in between."""
     doubled: tuple[str, ...] = found_by(owners_of(doubled_layers))

@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from taiyi_fx.findings.facts.autograd import Uses, axis_of, maker_of, name_of, shape_of
+from taiyi_fx.findings.facts.autograd import (
+    Uses,
+    axis_of,
+    behind_factors,
+    maker_of,
+    name_of,
+    shape_of,
+)
 from taiyi_fx.findings.facts.broadcasts import is_of_pairs
 from taiyi_fx.findings.facts.followed_axes import lead_to_the_loss
 from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
@@ -86,7 +93,9 @@ def _is_odd(uses: Uses, node: Any) -> bool:
         return True
     if axis != 0 or len(shape) < 2 or shape[0] == shape[1] or shape[0] < _FEW:
         return False
-    if is_of_pairs(maker) or (name_of(node) == "LogSoftmax" and name_of(maker) != "Addmm"):
+    _, scaled = behind_factors(maker)  # by a temperature
+    is_of_layer = scaled is not None and name_of(scaled) == "Addmm"
+    if is_of_pairs(maker) or (name_of(node) == "LogSoftmax" and not is_of_layer):
         return False  # similarities of two sets, of which each chooses among the other
     if any(name_of(user) in OF_LOGARITHMS for user, _ in uses.users[id(node)]):
         return False  # that it is over another axis than that of the classes says more

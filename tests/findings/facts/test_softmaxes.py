@@ -31,6 +31,9 @@ SOFTMAX_OVER_SAMPLES = {
     "mixture": lambda: (many(X).softmax(0) @ torch.randn(K, 3)).square().mean(),
     "probabilities": lambda: F.nll_loss(many(X).softmax(0).clamp(min=1e-9).log(), LABELS),
     "logarithms": lambda: -(many(X).log_softmax(0) * F.one_hot(LABELS, K)).sum(1).mean(),
+    "divergence at a temperature": lambda: (
+        9 * F.kl_div(F.log_softmax(many(X) / 3, 0), torch.rand(N, K), reduction="batchmean")
+    ),
     "pooling": lambda: pooled(0, 1).square().mean(),
     "pooling by a product": lambda: (
         (one(SEQUENCES).squeeze(-1).softmax(0).unsqueeze(1) @ VALUES).squeeze(1).square().mean()
@@ -52,6 +55,15 @@ def test_a_softmax_over_samples_is_seen(made, after_backward):
     found = looked_at(made, after_backward=after_backward).softmaxes
     assert [(x.axis, x.is_of_one, x.shape[0] % N) for x in found[:1]] == [(0, False, 0)]
     assert found[0].module in ("one", "many")
+
+
+@pytest.mark.parametrize(("axis", "n", "is_found"), [(0, N, True), (1, N, False), (0, 7, False)])
+def test_logarithms_at_a_temperature_are_seen_before_backward_frees_it(axis, n, is_found):
+    def loss():
+        logarithms = F.log_softmax(many(X) / 3, axis)
+        return 9 * F.kl_div(logarithms, torch.rand(N, K), reduction="sum") / n
+
+    assert len(looked_at(loss, after_backward=False).softmaxes) == is_found
 
 
 @pytest.mark.parametrize(
