@@ -79,7 +79,7 @@ from taiyi_fx.findings.rules.losses.sequences import (
     padded,
     shifted_targets,
 )
-from taiyi_fx.findings.rules.losses.shifts import shifts
+from taiyi_fx.findings.rules.losses.shifts import relapses, shifts
 from taiyi_fx.findings.rules.losses.single_class import single_classes
 from taiyi_fx.findings.rules.losses.softmax_axes import normalised_samples, softmax_axes
 from taiyi_fx.findings.rules.losses.squashed_twice import squashed_twice
@@ -294,6 +294,7 @@ RULES: tuple[Rule, ...] = (
     odd_steps,
     unbounded_losses,
     divergence,
+    relapses,
     spikes,
     shifts,
     trivial_losses,

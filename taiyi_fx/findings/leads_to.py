@@ -199,6 +199,8 @@ EDGES: tuple[Edge, ...] = (
     Edge("clipped_between", "cleared_between changed_gradient small_steps"),
     Edge("scaled_clipping", "lost_steps small_steps"),
     Edge("misplaced_schedule turned_plateau", "ended_rate overrun_schedule"),
+    Edge("unrestored_average", f"{_OF_LARGE_STEPS} foreign_steps lost_steps relapses"),
+    Edge("relapses", "loss_spike sorted_batches"),
     Edge("overrun_schedule", "small_steps no_update ended_rate raised_rate"),
     Edge("leaked_target", "held_targets"),
     Edge("odd_setting", "small_steps odd_steps", _is_of_all),
@@ -217,6 +219,9 @@ EDGES: tuple[Edge, ...] = (
     Edge(
         "sorted_batches",
         "zero_output share_of_trouble zero_gradient vanishing_gradient loss_spike faded_output",
+    ),
+    Edge(
+        "remade_optimizer raised_rate misplaced_schedule sorted_batches foreign_steps", "relapses"
     ),
     Edge("loss_spike", "drift", _is_of_all_after_a_jump),
     Edge("trivial_loss", "attention_collapse"),

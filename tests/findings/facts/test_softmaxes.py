@@ -31,9 +31,6 @@ SOFTMAX_OVER_SAMPLES = {
     "mixture": lambda: (many(X).softmax(0) @ torch.randn(K, 3)).square().mean(),
     "probabilities": lambda: F.nll_loss(many(X).softmax(0).clamp(min=1e-9).log(), LABELS),
     "logarithms": lambda: -(many(X).log_softmax(0) * F.one_hot(LABELS, K)).sum(1).mean(),
-    "divergence at a temperature": lambda: (
-        9 * F.kl_div(F.log_softmax(many(X) / 3, 0), torch.rand(N, K), reduction="batchmean")
-    ),
     "pooling": lambda: pooled(0, 1).square().mean(),
     "pooling by a product": lambda: (
         (one(SEQUENCES).squeeze(-1).softmax(0).unsqueeze(1) @ VALUES).squeeze(1).square().mean()

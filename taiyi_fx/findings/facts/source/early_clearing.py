@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -13,12 +14,13 @@ from taiyi_fx.findings.facts.source.syntax import (
     calls_in,
     given_in,
     loops_in,
-    names_in,
     scopes_of,
-    values_in,
     whose,
 )
 
+_CUTS = ("detach", "item", "numpy", "tolist")
+"""Methods behind which no gradient goes on."""
+_WITHOUT_GRADIENT = re.compile(r"no_grad|inference_mode")
 _SWITCHES = ("requires_grad", "autograd.grad", "toggle", "freeze")
 """Words of code in which weights may get no gradient, or another one."""
 
@@ -80,20 +82,52 @@ def _too_early(
     # The turn that ends with its step, from the clearing before it on.
     turn = [*events[steps[0] + 1 :], *events[: steps[0] + 1]]
     clears = [i for i, x in enumerate(turn) if x.what == "zero_grad" and x.of in (optimizer, model)]
-    others = [i for i, x in enumerate(turn) if x.what == "step" and x.of != optimizer]
+    backwards = [i for i, x in enumerate(turn) if x.what == "backward"]
+    # A loss with an own backward behind it: else the two optimizers have one loss.
+    others = [
+        i
+        for i, x in enumerate(turn)
+        if x.what == "step" and x.of != optimizer and backwards and i < backwards[-1]
+    ]
     if not clears or not others:
         return
     for event in turn[clears[-1] : others[-1]]:
-        if event.what == "backward" and model in _models_in(event.of, loop, tree):
+        if event.what == "backward" and model in _models_in(event, loop, tree):
             yield turn[clears[-1]].call
             return
 
 
-def _models_in(loss: str, loop: Loop, tree: ast.Module) -> set[str]:
-    """The names that a loss is made of in a loop, and what these were made of by a call."""
-    values = values_in(ast.walk(loop)).get(loss, ())
-    names = {name for value in values for name in names_in(value)}
+def _models_in(event: _Event, loop: Loop, tree: ast.Module) -> set[str]:
+    """The names that a loss is made of in a loop, and those that what it calls was made of."""
+    behind = {id(x) for block in map(_of_no_gradient, ast.walk(loop)) for x in block}
+    given = [*given_in(x for x in ast.walk(loop) if id(x) not in behind)]
+    names, waiting = set[str](), [(event.of, event.call.lineno)]
+    while waiting:
+        name, line = waiting.pop()
+        before = [one for one in given if one.name == name and one.line < line]
+        for last in sorted(before, key=lambda one: one.line)[-1:]:
+            new = _names_with_gradients(last.value)
+            waiting += [(one, last.line) for one in new]
+            names |= new
     for name, value, _ in given_in(ast.walk(tree)):
         if name in names and isinstance(value, ast.Call):
             names |= {ast.unparse(one) for one in value.args[:1]}
     return names
+
+
+def _of_no_gradient(node: ast.AST) -> list[ast.AST]:
+    """The code within ``with torch.no_grad()``."""
+    is_with = isinstance(node, ast.With) and any(
+        _WITHOUT_GRADIENT.search(ast.unparse(item)) for item in node.items
+    )
+    return [*ast.walk(node)] if is_with else []
+
+
+def _names_with_gradients(value: ast.expr) -> set[str]:
+    """The names that something is made of, but for what is in ``x.detach()`` and the like."""
+    if isinstance(value, ast.Call) and called(value) in _CUTS:
+        return set()
+    own = {value.id} if isinstance(value, ast.Name) else set()
+    inside = (x for x in ast.iter_child_nodes(value) if isinstance(x, (ast.expr, ast.keyword)))
+    of = (x.value if isinstance(x, ast.keyword) else x for x in inside)
+    return own.union(*map(_names_with_gradients, of))

@@ -1,5 +1,6 @@
 """Code in the source of a module's class that does not what it seems to: a result is thrown away, a
-dropout goes on in evaluation, places are counted along the first axis.
+dropout goes on in evaluation, places are counted along the first axis, an embedding is given the
+indices of another one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import types
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from taiyi_fx.findings.facts.source.lookups import foreign_lookups
 from taiyi_fx.findings.facts.source.slip import Slip, shortened
 from taiyi_fx.findings.facts.source.syntax import parsed
 from taiyi_fx.findings.facts.source.torn_views import torn_views
@@ -31,6 +33,7 @@ _OF_SETS = frozenset({"add"})
 _DROPOUTS = frozenset(
     "dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout".split()
 )
+_EMBEDDINGS = ("Embedding", "EmbeddingBag")
 _HOOKS = re.compile("checkpoint|saved_tensors_hooks|save_on_cpu")
 _MOST = 2**20
 """Elements of a tensor that is looked at."""
@@ -45,11 +48,13 @@ class _Own(NamedTuple):
         tensors: What is a tensor, or returns one.
         tables: Tensors of shape ``(places, 1, features)``.
         zeros: Tensors of zeros that are no parameters and no buffers.
+        embeddings: Modules that are embeddings.
     """
 
     tensors: frozenset[str]
     tables: frozenset[str]
     zeros: frozenset[str]
+    embeddings: frozenset[str]
 
 
 def slips_of(modules: Mapping[str, Any]) -> dict[str, tuple[Slip, ...]]:
@@ -86,7 +91,12 @@ def _own(module: Any) -> _Own:
     tables = (name for name, own in tensors.items() if own is not None and _is_table(own))
     zeros = (name for name, own in vars(module).items() if _is_of_zeros(own))
     held = frozenset().union(tensors, module._modules)
-    return _Own(held, frozenset(tables), frozenset(zeros))
+    embeddings = (name for name, own in module._modules.items() if _is_embedding(own))
+    return _Own(held, frozenset(tables), frozenset(zeros), frozenset(embeddings))
+
+
+def _is_embedding(module: Any) -> bool:
+    return any(kind.__name__ in _EMBEDDINGS for kind in type(module).__mro__)
 
 
 def _is_of_zeros(own: Any) -> bool:
@@ -120,9 +130,10 @@ def _of_function(function: types.FunctionType, own: _Own) -> Iterator[Slip]:
         return  # typed in by hand, or made by code: there is no source to read
     file = function.__code__.co_filename.replace("\\", "/").rpartition("/")[2]
     asked = {id(inner) for node in ast.walk(tree) if _asks(node) for inner in ast.walk(node)}
-    torn = {id(node) for node in torn_views(tree)}
+    known = {id(node): "torn_view" for node in torn_views(tree)}
+    known |= {id(node): "foreign_lookup" for node in foreign_lookups(tree, own.embeddings)}
     for node in ast.walk(tree):
-        kind = "torn_view" if id(node) in torn else _kind_of(node, own)
+        kind = known.get(id(node)) or _kind_of(node, own)
         if kind and not (kind == "dropout_in_evaluation" and id(node) in asked):
             line = getattr(node, "lineno", 1)
             yield Slip(shortened(node), f"{file}:{first + line - 1}", kind)

@@ -44,6 +44,7 @@ from taiyi_fx.findings.facts.source.refitted import fitted_to_each, refitted_to_
 from taiyi_fx.findings.facts.source.remade import remade_optimizers
 from taiyi_fx.findings.facts.source.reseeding import seeds_in_loops
 from taiyi_fx.findings.facts.source.residuals import residuals_without_graph
+from taiyi_fx.findings.facts.source.restored import never_restored
 from taiyi_fx.findings.facts.source.rounded_times import rounded_times
 from taiyi_fx.findings.facts.source.running import Running
 from taiyi_fx.findings.facts.source.scaling import scaled_clips, scalers_never_updated
@@ -177,6 +178,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "turned_ratio": (turned_ratios, "ratio"),
     "turned_preference": (turned_preferences, "sigmoid"),
     "turned_average": (turned_averages, "ema avg averag tgt target teacher shadow slow momentum"),
+    "unrestored_average": (never_restored, "copy_ .data load_state_dict apply_shadow copy_to"),
     "averaged_parameters": (averages_without_buffers, "zip"),
     "missing_eval": (evaluated_in_training_mode, "no_grad inference_mode"),
     "kept_graph": (kept_graphs, "backward"),

@@ -1,15 +1,17 @@
-"""A loss that rises at one step to what an untrained model costs, and stays for a while."""
+"""A loss that rises at one step to what an untrained model costs, once or at each Nth step."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.facts.movers import moved_first
 from taiyi_fx.findings.facts.robust import Numbers, median, spread
 from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.rules.losses.loss import SPIKE, guess_of, is_game, may_rise
 
 _BEFORE, _AFTER = 12, 3
@@ -22,6 +24,85 @@ _FROM_THEN = (
     "Look for what changes at this step: other data, or the same in another order or scale; "
     "weights that are loaded or written into; another mode, loss or schedule"
 )
+
+_NEAR, _TIMES, _APART = 3, 3, 8
+"""Numbers on either side of a relapse; so many relapses, and so many numbers apart at least."""
+_LOST = 0.4
+"""The share of what was learnt before it that a relapse loses."""
+_RAISED, _TINY = 1.5, 1e-30
+"""Times the lowest so far: a learning rate that a schedule raises again."""
+_AT_TIMES = (
+    "Look at what happens every {} steps: weights that are loaded or written into, as by an "
+    "evaluation that leaves an average's in the model; a model or an optimizer that is made anew; "
+    "an epoch whose samples come in an order"
+)
+RELAPSES = Kind("relapses", "warning", _AT_TIMES.format("so many"))
+
+
+def relapses(evidence: Evidence) -> Iterator[Finding]:
+    """Losses of classes that lose much of what was learnt at each Nth step.
+
+    Not where a schedule raises the learning rate again.
+    """
+    for loss in evidence.logged.losses if evidence.is_from_the_start else ():
+        guess, classes = guess_of(loss, evidence)
+        is_odd = classes > 1 and not (may_rise(loss, evidence) or is_game(evidence))
+        if not is_odd or not np.isfinite(loss.values).all():
+            continue
+        untrained = float(np.fmin(median(loss.values[:_AFTER]), guess))
+        at = _relapses_of(loss.values, untrained)
+        every = _period_of(loss.steps[at])
+        if every and not _raises_rates(int(loss.steps[at[0]]), evidence):
+            i = int(at[-1])
+            before, after = _around(loss.values, i)
+            text = (
+                f"{loss.quantity!r} rises at each {every}th step from {loss.steps[at[0]]} on, and "
+                f"loses much of what was learnt until then: at step {loss.steps[i]} from "
+                f"{before:.3g} to {after:.3g}, where an untrained model costs {untrained:.3g}"
+            )
+            others = {"module": "", "advice": _AT_TIMES.format(every)}
+            yield RELAPSES.at(loss, int(at[0]), text, f"near {before:.3g}", **others)
+
+
+def _around(values: Numbers, i: int) -> tuple[float, float]:
+    """The medians of the numbers before a step, and of those from it on."""
+    return median(values[i - _NEAR : i]), median(values[i : i + _NEAR])
+
+
+def _relapses_of(values: Numbers, untrained: float) -> NDArray[np.intp]:
+    """The places at which a loss loses much of what was learnt, each the steepest of its rise."""
+    found = list[int]()
+    for i in range(_NEAR, len(values) - _NEAR + 1):
+        before, after = _around(values, i)
+        is_one = before < _UNTRAINED * untrained and after - before > _LOST * (untrained - before)
+        if not is_one:
+            continue
+        if not found or i - found[-1] >= _APART:
+            found.append(i)
+        elif values[i] - values[i - 1] > values[found[-1]] - values[found[-1] - 1]:
+            found[-1] = i
+    return np.array(found, dtype=np.intp)
+
+
+def _period_of(steps: NDArray[np.int64]) -> int:
+    """The steps from each to the next, or a multiple of these, if they are as many; else 0."""
+    apart = np.diff(steps)
+    every = int(apart.min()) if len(steps) >= _TIMES else 0
+    if every < _APART:
+        return 0
+    turns = np.rint(apart / every)
+    is_regular = bool((np.abs(apart - turns * every) <= turns).all())
+    return every if is_regular and turns.sum() <= 2 * len(apart) else 0
+
+
+def _raises_rates(step: int, evidence: Evidence) -> bool:
+    """True if a learning rate is raised again behind a step, as by a schedule that begins anew."""
+    for rate in evidence.rates:
+        known = rate.values[rate.steps >= step]
+        lowest = np.minimum.accumulate(known)
+        if len(known) and (known >= _RAISED * np.abs(lowest) + _TINY).any():
+            return True
+    return False
 
 
 def shifts(evidence: Evidence) -> Iterator[Finding]:

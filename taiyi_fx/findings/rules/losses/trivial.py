@@ -14,7 +14,7 @@ from taiyi_fx.findings.rules.losses.loss import guess_of
 
 _NOTHING = 1e-3
 """Of what a guess costs: nobody errs any more."""
-_SOON, _SHARE = 50, 0.25
+_SOON, _SHARE = 25, 0.25
 """Steps, and the share of all, within which no task is learnt so well."""
 _MANY = 40
 _UNTRAINED = 0.5

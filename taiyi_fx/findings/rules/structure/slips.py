@@ -118,7 +118,8 @@ SLIP_KINDS = (
     SlipKind(
         "early_clearing",
         "warning",
-        "Call zero_grad() right before the backward of the optimizer's own loss",
+        "Call zero_grad() right before the backward of the optimizer's own loss; or detach() what "
+        "the other loss is given, as what a generator makes in its judge's loss",
         "comes before another loss's backward through the same weights: what that leaves there is "
         "part of the next step",
     ),
@@ -270,6 +271,14 @@ SLIP_KINDS = (
         _acts_otherwise_in_evaluation,
     ),
     SlipKind(
+        "unrestored_average",
+        "warning",
+        "Put the model's own weights back behind the evaluation: what the steps in between have "
+        "learnt is lost otherwise",
+        "puts the average's weights into the model, which goes on training from there: nothing "
+        "calls the method that puts its own back",
+    ),
+    SlipKind(
         "averaged_parameters",
         "warning",
         "Copy the buffers, too: for a, b in zip(average.buffers(), model.buffers()): a.copy_(b)",
@@ -374,6 +383,12 @@ SLIP_KINDS = (
         "warning",
         "Give them in the function's order, or by name",
         "is given arguments in another order than the function has them, as their names tell",
+    ),
+    SlipKind(
+        "foreign_lookup",
+        "warning",
+        "Give each embedding the indices of what it is named for",
+        "is given the indices of another embedding, as their names tell",
     ),
     SlipKind(
         "turned_policy",

@@ -57,3 +57,47 @@ def test_a_single_optimizer_may_be_cleared_behind_its_step():
         "    loss.backward()\n    opt.step()\n    opt.zero_grad()\n"
     )
     assert found_in(code, cleared_too_early) == []
+
+
+def test_two_optimizers_of_one_loss_are_cleared_together():
+    code = (
+        "oe = Adam(E.parameters())\nod = Adam(D.parameters())\nfor x in batches:\n"
+        "    oe.zero_grad()\n    od.zero_grad()\n    loss = f(D(E(x)), x)\n    loss.backward()\n"
+        "    oe.step()\n    od.step()\n"
+    )
+    assert found_in(code, cleared_too_early) == []
+
+
+PLAYERS = """
+opt_g = Adam(G.parameters())
+opt_d = Adam(D.parameters())
+watched = watch(G)
+for x in batches:
+    opt_g.zero_grad()
+    opt_d.zero_grad()
+    {made}
+    d_loss = f(D(x), ones) + f(D({given}), zeros)
+    d_loss.backward()
+    opt_d.step()
+    {again}
+    g_loss = f(D(fake), ones)
+    g_loss.backward()
+    opt_g.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "again", "is_found"),
+    [
+        ("fake = G(z)", "fake", "fake = G(z)", True),
+        ("fake = watched(z)", "fake", "fake = watched(z)", True),
+        ("fake = G(z)", "cat([fake, fake])", "fake = G(z)", True),
+        ("fake = G(z)", "fake.detach()", "fake = G(z)", False),
+        ("fake = G(z)", "cat([x, fake.detach()])", "pass", False),
+        ("fake = G(z).detach()", "fake", "fake = G(z)", False),
+        ("with no_grad(): fake = G(z)", "fake", "fake = G(z)", False),
+    ],
+)
+def test_what_a_generator_makes_is_detached_in_its_judges_loss(made, given, again, is_found):
+    code = PLAYERS.format(made=made, given=given, again=again)
+    assert [line for line, _ in found_in(code, cleared_too_early)] == [6] * is_found

@@ -39,6 +39,15 @@ class Places(nn.Module):
         return x + self.pe[: x.size(1)]
 
 
+class Ratings(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.user_emb, self.item_emb = nn.Embedding(3, 2), nn.Embedding(5, 2)
+
+    def forward(self, user, item):
+        return self.user_emb(user) * self.item_emb(user)
+
+
 class Sound(Model):
     def forward(self, x, options=None):
         x = x.masked_fill(x > 0, 0.0)
@@ -217,3 +226,8 @@ def test_files_with_hooks_of_saved_tensors_are_known(monkeypatch):
 
 
 WORD = "check" + "point(block, x)"
+
+
+def test_an_embedding_that_is_given_the_indices_of_another_is_found():
+    (slip,) = slips_of({"": Ratings()})[""]
+    assert (slip.kind, slip.code) == ("foreign_lookup", "self.item_emb(user)")

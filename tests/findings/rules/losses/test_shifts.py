@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from taiyi_fx.findings.rules.losses.shifts import shifts
+from taiyi_fx.findings.rules.losses.shifts import relapses, shifts
 from tests.findings.given import evidence, knowing
 
 RNG = np.random.default_rng(0)
@@ -58,3 +58,43 @@ def test_the_first_losses_count_where_no_classes_are_known():
 
 def test_players_of_a_game_may_win_and_lose():
     assert found_for(course(), more={("discriminator.0", "OutputRMS"): 1.0}) == []
+
+
+def saw(every=25, n=200, low=1.2, top=GUESS, first=0):
+    """A loss that begins anew at each so many steps."""
+    ramps = np.linspace(top, low, every)[np.arange(n - first) % every]
+    return np.r_[np.linspace(GUESS, 1.2, 25)[:first], ramps] * RNG.uniform(0.97, 1.03, n)
+
+
+def relapsing(values, classes=10, more=()):
+    known = evidence({("", "loss"): values, **dict(more)})
+    return [*relapses(knowing(known, classes={"loss": classes}))]
+
+
+def test_what_is_lost_at_each_nth_step_is_told_with_the_number():
+    (found,) = relapsing(saw())
+    assert (found.kind, found.severity, found.step) == ("relapses", "warning", 25)
+    assert "at each 25th step from 25 on" in found.text
+    assert "every 25 steps" in found.advice
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        course(),
+        saw(n=70),
+        saw(top=1.5),
+        saw(every=6),
+        np.r_[saw(n=80), saw(every=33, n=120)],
+        np.geomspace(GUESS, 0.1, 200) * RNG.uniform(0.5, 1.5, 200),
+    ],
+    ids=["once", "twice", "a part", "all the time", "at any time", "noise"],
+)
+def test_other_losses_do_not_relapse(values):
+    assert relapsing(values) == []
+
+
+def test_a_schedule_that_begins_anew_and_targets_that_do_are_none():
+    rates = np.linspace(0.1, 0.001, 25)[np.arange(200) % 25]
+    assert relapsing(saw(), more={("", "LearningRate"): rates}) == []
+    assert relapsing(saw(), classes=0) == []
