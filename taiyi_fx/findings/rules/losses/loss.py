@@ -35,6 +35,8 @@ _STEADY = 4.0
 """Times the least that the mean of a batch's targets costs, as of returns it grows."""
 _PART = 0.2
 """Of where the loss began: jumps that are smaller undo little."""
+_MOST_OF_ONE = 12.0
+"""The cross entropy of one case that a model is sure of, and wrong about: a chance of 6e-6."""
 _LASTS, _STAYS = 5, 3.0
 """Numbers after it that are as high, by so many deviations: then it is no single batch."""
 _TAIL, _ALONE = 0.01, 0.7
@@ -144,7 +146,8 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         has_learnt = medians[i] < _LEARNT * untrained
         is_worse = has_learnt and scores[i] > _CLEAR and loss.values[i] > _WORSE * untrained
         is_odd = is_huge or (is_worse and not is_latest)
-        is_wild = lasts or (is_odd and not _is_tail(loss.values, medians, is_spike))
+        is_hard = _is_of_one_case(loss, float(jumps[i]), evidence)
+        is_wild = lasts or not (_is_tail(loss.values, medians, is_spike) or is_hard or not is_odd)
         # A loss below 0 has no level of its own: weights that are learnt may make it any number.
         is_wild = is_wild and is_seen and medians[i] > 0
         is_wild = is_wild and not (may_rise(loss, evidence) or is_unsteady(loss, evidence))
@@ -183,6 +186,12 @@ def _is_tail(values: Numbers, medians: Numbers, is_spike: NDArray[np.bool_]) -> 
     at = np.flatnonzero(is_spike)
     is_back = values[np.minimum(at + 1, len(values) - 1)] <= _HIGH * medians[at]
     return len(at) > max(_LASTS, _TAIL * len(values)) and bool(is_back.mean() >= _ALONE)
+
+
+def _is_of_one_case(loss: Watched, jump: float, evidence: Evidence) -> bool:
+    """True for a jump of a mean that a single one of its cases may make."""
+    cases = [one.cases for one in evidence.logged.of_loss(loss).targets]
+    return bool(cases) and jump * min(cases) <= _MOST_OF_ONE
 
 
 def is_unsteady(loss: Watched, evidence: Evidence) -> bool:

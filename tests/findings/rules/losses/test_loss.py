@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from taiyi_fx.findings import LossGraph, Regression
+from taiyi_fx.findings import LossGraph, Regression, Targets
 from taiyi_fx.findings.rules.losses.loss import divergence, spikes
 from tests.findings.given import evidence, knowing
 
@@ -89,6 +89,13 @@ def test_a_jump_of_a_loss_that_has_fallen_to_nearly_nothing_is_a_note():
     assert (found.severity, found.step) == ("note", 90)
     (found,) = spikes(of(np.where(np.arange(100) == 90, 0.8, values)))
     assert found.severity == "warning"
+
+
+@pytest.mark.parametrize(("cases", "severity"), [(8, "note"), (64, "warning")])
+def test_a_jump_that_a_single_sample_may_make_is_a_note(cases, severity):
+    values = np.where(np.arange(100) == 90, 0.8, np.exp(-np.arange(100) / 3) + 0.01 + NOISE / 1e3)
+    known = knowing(of(values), targets={"loss": [Targets(cases, False, 0, 9)]})
+    assert [one.severity for one in spikes(known)] == [severity]
 
 
 def test_a_spike_above_where_the_loss_began_is_a_warning():
