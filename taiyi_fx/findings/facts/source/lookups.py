@@ -60,7 +60,7 @@ def _is_of(table: str, name: str) -> bool:
 
 
 def _stem(name: str) -> str:
-    """What a name is of: ``"user"`` of ``user_ids``, ``users`` and ``user``."""
+    """The thing that a name is of: ``"user"`` of ``user_ids``, ``users`` and ``user``."""
     words = name.lower().split("_")
     while len(words) > 1 and words[-1] in ("id", "ids", "idx", "index", "indices"):
         words.pop()
