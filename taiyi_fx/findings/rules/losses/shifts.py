@@ -25,9 +25,9 @@ _FROM_THEN = (
     "weights that are loaded or written into; another mode, loss or schedule"
 )
 
-_NEAR, _TIMES, _APART = 3, 3, 8
+_NEAR, _TIMES, _APART = 3, 4, 8
 """Numbers on either side of a relapse; so many relapses, and so many numbers apart at least."""
-_LOST = 0.4
+_LOST = 0.5
 """The share of what was learnt before it that a relapse loses."""
 _RAISED, _TINY = 1.5, 1e-30
 """Times the lowest so far: a learning rate that a schedule raises again."""
@@ -71,11 +71,11 @@ def _around(values: Numbers, i: int) -> tuple[float, float]:
 
 def _relapses_of(values: Numbers, untrained: float) -> NDArray[np.intp]:
     """The places at which a loss loses much of what was learnt, each the steepest of its rise."""
-    found = list[int]()
+    found, noise = list[int](), _SIGMAS * spread(np.diff(values))
     for i in range(_NEAR, len(values) - _NEAR + 1):
         before, after = _around(values, i)
-        is_one = before < _UNTRAINED * untrained and after - before > _LOST * (untrained - before)
-        if not is_one:
+        least = max(_LOST * (untrained - before), noise)
+        if before >= _UNTRAINED * untrained or after - before <= least:
             continue
         if not found or i - found[-1] >= _APART:
             found.append(i)
@@ -91,7 +91,7 @@ def _period_of(steps: NDArray[np.int64]) -> int:
     if every < _APART:
         return 0
     turns = np.rint(apart / every)
-    is_regular = bool((np.abs(apart - turns * every) <= turns).all())
+    is_regular = bool((np.abs(apart - turns * every) <= 1).all())
     return every if is_regular and turns.sum() <= 2 * len(apart) else 0
 
 
