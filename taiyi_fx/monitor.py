@@ -101,8 +101,8 @@ class Monitor:
             self._queue,
             strict=strict,
         )
-        self._session.on_call = self._responder.diagnosis.inputs.look_at
-        self._session.on_return = self._responder.diagnosis.losses.look_at_returned
+        self._calls = self._responder.diagnosis.calls
+        self._session.on_call, self._session.on_return = self._calls.on_call, self._calls.on_return
         self._postponed = Postponed()
         if self._recorded is not None:
             self._responder.watch.pace.rarest = MOST  # so far back it can run a step again
@@ -202,6 +202,17 @@ class Monitor:
     def knows_loss(self) -> bool:
         """True if a loss was logged before its backward, which tells how it is made."""
         return self._responder.diagnosis.losses.knows_graph
+
+    def returned_loss(self) -> Tensor | None:
+        """The loss that the model itself returned in its training forwards since the last call.
+
+        For loops that do not see it, to be logged by `log` once a step: a number on the device that
+        it was computed on. It is the mean of the micro-batches, and their sum where the model is
+        told ``num_items_in_batch``, by which those of transformers make each one's share. None
+        where the model returned no loss that can be told from other tensors, and of the first call,
+        from which on it is kept.
+        """
+        return self._calls.returned_loss()
 
     @property
     def should_stop(self) -> bool:

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from taiyi_fx.passes.probes.compiling import constant_when_compiled
+
 _SHORT = ("tf32", "bf16")
 _KEPT = -(2**13)
 """The bits of a number of float32 that TF32 has, too: all but the last 13 of its fraction."""
@@ -34,7 +36,7 @@ def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
     return kept, x - kept
 
 
-@torch.compiler.assume_constant_result  # a change makes torch compile anew
+@constant_when_compiled  # a change makes torch compile anew
 def is_shortened(device: str) -> bool:
     """True if torch may shorten the numbers of float32 that it multiplies on a type of device."""
     if device not in ("cuda", "cpu"):

@@ -23,6 +23,8 @@ except ImportError as error:
         "taiyi_fx.trainers.huggingface needs transformers: pip install 'taiyi-fx[transformers]'"
     ) from error
 
+_LOSS = "training loss"
+
 
 class MonitorCallback(TrainerCallback):
     """Tracks the instrumented model of a `Trainer` at each optimizer step.
@@ -30,7 +32,8 @@ class MonitorCallback(TrainerCallback):
     Steps are those of ``state.global_step``, also after a checkpoint. Gradients are read when all
     micro-batches are accumulated, and of parameters after they are clipped, as the `Trainer` has
     no event before; the scaler of ``fp16`` is taken into account. What the `Trainer` logs is
-    recorded beside the quantities, and each epoch is one of `Monitor.epochs`.
+    recorded beside the quantities, and each epoch is one of `Monitor.epochs`. A loss that the model
+    itself returns is recorded of each step, as ``"training loss"``.
 
     Args:
         run: A folder to keep all records in, from the step that training begins at;
@@ -68,6 +71,7 @@ class MonitorCallback(TrainerCallback):
             ValueError: Several are; or writers are open that expect another step.
         """
         self.monitor = begin(model, state.global_step, self._writers)
+        self.monitor.returned_loss()  # kept from here on
 
     def on_pre_optimizer_step(
         self,
@@ -81,6 +85,9 @@ class MonitorCallback(TrainerCallback):
         """Records what is due at the step, and stops training where a finding asks for it."""
         assert self.monitor is not None  # training has begun
         self.monitor.watch_optimizer(optimizer)
+        loss = self.monitor.returned_loss()
+        if loss is not None:
+            self.monitor.log(_LOSS, loss)
         self.monitor.track(state.global_step, getattr(optimizer, "scaler", None))
         if self.monitor.should_stop:
             control.should_training_stop = True

@@ -31,6 +31,7 @@ from taiyi_fx.step.whole_model import WholeModel
 from taiyi_fx.warning import WarnOnce
 from taiyi_fx.watch.input_looks import InputLooks
 from taiyi_fx.watch.loss_looks import LossLooks
+from taiyi_fx.watch.model_calls import ModelCalls
 from taiyi_fx.watch.window import Facts
 from taiyi_fx.writers.protocol import SeriesInfo
 
@@ -71,6 +72,7 @@ class Diagnosis:
         self._strict = strict
         self.losses = LossLooks(modules, strict=strict)
         self.inputs = InputLooks(modules[""], strict=strict)
+        self.calls = ModelCalls(modules[""], self.inputs, self.losses)
         self.run_again: Mapping[int, MadeBy] = {}
         self._not_finite: dict[int, NotFinite] = {}
         self._running: Mapping[str, Collection[int]] = {}

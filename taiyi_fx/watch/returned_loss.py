@@ -2,12 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
+
+from taiyi_fx.passes.probes.modes import unseen
 
 NAME = "loss"
 """The name of the attribute, or of the entry, that holds it."""
+_OF_ALL = "num_items_in_batch"
+"""The argument by which a model of transformers divides its sum: that of all micro-batches."""
+
+
+class ReturnedLoss:
+    """The losses that a model returns in one step, as one number."""
+
+    def __init__(self) -> None:
+        self._total: Tensor | None = None
+        self._count = 0
+
+    def add(self, returned: Any, kwargs: Mapping[str, Any]) -> None:
+        """Adds the loss in what a forward returned, if there is one.
+
+        Args:
+            returned: What it returned.
+            kwargs: The arguments that were given by name.
+        """
+        loss = unseen(_detached_in, returned)
+        if loss is not None:
+            self._count += kwargs.get(_OF_ALL) is None
+            self._total = loss if self._total is None else unseen(torch.add, self._total, loss)
+
+    def take(self) -> Tensor | None:
+        """The loss since the last call: the mean of its micro-batches, or the sum of their shares.
+
+        On the device that it was computed on; None where the model returned none.
+        """
+        total, count = self._total, self._count
+        self._total, self._count = None, 0
+        return total if total is None or not count else total / count
+
+
+def _detached_in(returned: Any) -> Tensor | None:
+    loss = loss_in(returned)
+    return None if loss is None else loss.detach()
 
 
 def loss_in(returned: Any) -> Tensor | None:

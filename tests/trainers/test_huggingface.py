@@ -140,6 +140,32 @@ def test_a_run_resumed_from_a_checkpoint_goes_on_at_its_step(tmp_path):
     assert {*saved.state_dict()} == {*gpt().state_dict()}
 
 
+class OfItsOwn(torch.nn.Module):
+    """A model that is not told how many tokens the micro-batches of a step have."""
+
+    def __init__(self):
+        super().__init__()
+        self.gpt = gpt(drop=0.0)
+
+    def forward(self, input_ids, labels):
+        return {"loss": self.gpt(input_ids=input_ids, labels=labels).loss}
+
+
+@pytest.mark.parametrize("make", [lambda: gpt(drop=0.0), OfItsOwn])
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_the_loss_of_each_step_is_recorded_however_rarely_the_trainer_logs(
+    make, accumulate, tmp_path
+):
+    model, plain = taiyi_fx.instrument(make(), {"LayerNorm": ["OutputNorm"]}), make()
+    options = {"rows": 20 * accumulate, "gradient_accumulation_steps": accumulate}
+    trained(model, tmp_path, logging_steps=500, callbacks=[MonitorCallback()], **options)
+    made = trained(plain, tmp_path, **options)
+    expected = [entry["loss"] for entry in made.state.log_history if "loss" in entry]
+    found = model.monitor.get_output()[""]["training loss"]
+    assert list(found) == [0, 1, 2, 3, 4]
+    assert list(found.values()) == pytest.approx(expected, rel=1e-3)
+
+
 def test_what_the_trainer_logs_is_recorded(tmp_path):
     model = watched(gpt())
     made = trained(model, tmp_path, rows=12, callbacks=[MonitorCallback()])

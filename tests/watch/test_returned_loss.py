@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.watch.returned_loss import loss_in
+from taiyi_fx.watch.returned_loss import ReturnedLoss, loss_in
 
 X = torch.ones(3, requires_grad=True)
 LOSS, LOGITS = X.sum(), X * 2
@@ -148,3 +148,14 @@ def test_a_model_may_return_what_must_not_be_asked(kind):
     watched(torch.randn(16, 4))
     model.returned.sum().backward()
     watched.monitor.track(0)
+
+
+@pytest.mark.parametrize(("kwargs", "expected"), [({}, 2.0), ({"num_items_in_batch": 9}, 4.0)])
+def test_the_losses_of_micro_batches_are_one_number(kwargs, expected):
+    """Their mean, or their sum where each is a share by the number of all."""
+    loss = ReturnedLoss()
+    loss.add({"loss": X[:1].sum()}, kwargs)
+    loss.add({"loss": X.sum()}, kwargs)
+    loss.add({"logits": LOGITS}, kwargs)
+    assert loss.take() == expected
+    assert loss.take() is None

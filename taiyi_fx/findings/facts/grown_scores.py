@@ -57,7 +57,7 @@ def grown_scores(uses: Uses) -> Iterator[GrownScores]:
 def _of_fused(node: Any) -> tuple[float, int]:
     """The factor and the features of what ``scaled_dot_product_attention`` made."""
     factor, queries = getattr(node, "_saved_scale", None), operands_of(node)[0]
-    return (0.0, 0) if None in (factor, queries) else (factor, shape_of(queries)[-1])
+    return (0.0, 0) if factor is None or queries is None else (factor, shape_of(queries)[-1])
 
 
 def _of_plain(node: Any) -> tuple[float, int]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from taiyi_fx.findings.facts.loss_facts import LossFacts
 from taiyi_fx.findings.facts.loss_graph import LossGraph
 from taiyi_fx.findings.facts.watched import Watched
@@ -14,6 +16,8 @@ _OF_EVALUATION = re.compile(
 )
 """The name of a loss on samples that are not trained on."""
 _NOT_KNOWN = LossFacts()
+_SAME = 0.02
+"""How near the means of a loss are to it: an epoch's may leave out a last batch, or weigh it."""
 
 
 class Logged:
@@ -35,9 +39,13 @@ class Logged:
 
     @property
     def losses(self) -> list[Watched]:
-        """Numbers of the user's own that are called a loss, but for those of evaluation."""
-        every = (s for s in self._series if not s.direction and _is_loss(s))
-        return [s for s in every if not is_evaluated(s)]
+        """Numbers of the user's own that are called a loss, but for those of evaluation.
+
+        Nor those that are the means of another one, as of an epoch each, or some of its numbers.
+        """
+        every = [s for s in self._series if not s.direction and _is_loss(s) and not is_evaluated(s)]
+        finer = {id(s): [x for x in every if len(x.steps) > len(s.steps)] for s in every}
+        return [s for s in every if not any(_is_part(s, one) for one in finer[id(s)])]
 
     @property
     def losses_of_evaluation(self) -> list[Watched]:
@@ -68,6 +76,16 @@ class Logged:
 
 def _is_loss(logged: Watched) -> bool:
     return "loss" in logged.quantity.lower()
+
+
+def _is_part(some: Watched, every: Watched) -> bool:
+    """True if a series is another one at some steps, or its means up to each of these."""
+    ends = np.searchsorted(every.steps, some.steps, side="right")
+    parts = np.split(every.values, ends)[: len(ends)]
+    if not parts or not all(len(part) for part in parts):
+        return False
+    means, last = np.array([[part.mean(), part[-1]] for part in parts]).T
+    return any(np.allclose(known, some.values, _SAME, _SAME**2) for known in (means, last))
 
 
 def is_evaluated(one: Watched) -> bool:
