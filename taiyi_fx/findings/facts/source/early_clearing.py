@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from taiyi_fx.findings.facts.source.shared_weights import optimizers_in
@@ -20,6 +20,10 @@ from taiyi_fx.findings.facts.source.syntax import (
 
 _CUTS = ("detach", "item", "numpy", "tolist")
 """Methods behind which no gradient goes on."""
+_JUDGES = re.compile(
+    r"(^|_|net)(d|dis|disc|critic\d?|judge|adv)(_|$)|discriminat|critic|adversar", re.I
+)
+"""Names of a model that judges what the other one makes: what these two lose is not added up."""
 _WITHOUT_GRADIENT = re.compile(r"no_grad|inference_mode")
 _SWITCHES = ("requires_grad", "autograd.grad", "toggle", "freeze")
 """Words of code in which weights may get no gradient, or another one."""
@@ -60,7 +64,11 @@ def cleared_too_early(tree: ast.Module) -> Iterator[ast.expr]:
         events = _events_of(loop)
         for name in dict.fromkeys(one.of for one in events if one.what == "step"):
             if name in models:
-                yield from _too_early(events, name, models[name], loop, tree)
+                yield from _too_early(events, name, models, loop, tree)
+
+
+def _is_judge(model: str) -> bool:
+    return _JUDGES.search(model.rpartition(".")[2]) is not None
 
 
 def _events_of(loop: Loop) -> list[_Event]:
@@ -74,8 +82,13 @@ def _events_of(loop: Loop) -> list[_Event]:
 
 
 def _too_early(
-    events: Sequence[_Event], optimizer: str, model: str, loop: Loop, tree: ast.Module
+    events: Sequence[_Event],
+    optimizer: str,
+    models: Mapping[str, str],
+    loop: Loop,
+    tree: ast.Module,
 ) -> Iterator[ast.expr]:
+    model = models[optimizer]
     steps = [i for i, one in enumerate(events) if one == ("step", optimizer, one.call)]
     if len(steps) != 1:
         return
@@ -83,11 +96,13 @@ def _too_early(
     turn = [*events[steps[0] + 1 :], *events[: steps[0] + 1]]
     clears = [i for i, x in enumerate(turn) if x.what == "zero_grad" and x.of in (optimizer, model)]
     backwards = [i for i, x in enumerate(turn) if x.what == "backward"]
-    # A loss with an own backward behind it: else the two optimizers have one loss.
+    # Other players', with an own backward behind them: else the two have one loss.
     others = [
         i
-        for i, x in enumerate(turn)
-        if x.what == "step" and x.of != optimizer and backwards and i < backwards[-1]
+        for i, x in enumerate(turn[: max(backwards, default=0)])
+        if x.what == "step"
+        and x.of != optimizer
+        and (_is_judge(model) or _is_judge(models.get(x.of, "")))
     ]
     if not clears or not others:
         return

@@ -68,6 +68,14 @@ def test_two_optimizers_of_one_loss_are_cleared_together():
     assert found_in(code, cleared_too_early) == []
 
 
+def test_of_two_models_none_of_which_judges_the_other_both_losses_may_count():
+    """As of an encoder and a decoder, which have one loss, and the decoder one of its own."""
+    code = CODE.replace("D(", "decoder(").replace("opt_d = Adam(D", "opt_d = Adam(decoder")
+    code = code.replace("D.param", "decoder.param").replace("{judge}(G", "decoder(G")
+    code = code.format(before="pass", behind=CLEAR, watched="decoder", judge="decoder")
+    assert found_in(code, cleared_too_early) == []
+
+
 PLAYERS = """
 opt_g = Adam(G.parameters())
 opt_d = Adam(D.parameters())
