@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 Health = Literal["", "share_of_trouble", "counts_non_finite", "lasting", "step_size"]
 """The name of a rule; empty where only the rules for all numbers hold."""
 
+_OF_ERRORS = ".error"
+
+
+def is_of_errors(quantity: str) -> bool:
+    """True for the part of a quantity that says how exact its other parts are."""
+    return quantity.endswith(_OF_ERRORS)
+
 
 @dataclass(frozen=True)
 class Rule:

@@ -9,7 +9,7 @@ import numpy as np
 
 from taiyi_fx.findings.facts.robust import median
 from taiyi_fx.findings.facts.watched import Values, Watched, grouped
-from taiyi_fx.quantities.health import RULES, USUAL
+from taiyi_fx.quantities.health import RULES, USUAL, is_of_errors
 from taiyi_fx.records.record import Series
 
 _ENDS = 5
@@ -25,8 +25,6 @@ _WIDTH = 2.0
 """Powers of ten for which a whole share stands: half of one tells as much as a factor of ten."""
 _EXPECTED = ("loss", "LossSpike", "LearningRate", "SecondMoment")
 """Quantities that move in every training: they tell nothing by that."""
-_UNTOLD = ("error",)
-"""Parts of quantities that say how exact the others are."""
 _HASH = "Fingerprint"
 """The end of the names of quantities whose numbers are no sizes: one bit makes others of them."""
 
@@ -110,8 +108,7 @@ def _size(one: Watched, value: float) -> float:
 
 
 def _tells(one: Watched) -> bool:
-    *_, part = one.quantity.rpartition(".")
-    is_told = one.quantity not in _EXPECTED and part not in _UNTOLD
+    is_told = one.quantity not in _EXPECTED and not is_of_errors(one.quantity)
     is_size = one.unit != "elements" and not one.quantity.partition(".")[0].endswith(_HASH)
     return is_told and is_size and (one.unit in _IN_A_RANGE or not _has_both_signs(one.values))
 

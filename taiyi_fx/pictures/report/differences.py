@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taiyi_fx.pictures.report.chunks import Chunk
+from taiyi_fx.quantities.health import is_of_errors
 
 MOST = 50
 """The most differences that a page has."""
@@ -78,7 +79,7 @@ def differences(
     """The largest differences between the first group of runs and each other one.
 
     Where a group has several runs, as of one training with several seeds, their spread is the
-    yardstick: what differs most in terms of it comes first.
+    yardstick: what differs most in terms of it comes first. How exact a quantity is, is no size.
 
     Args:
         groups: Sizes of series, run by run and group by group.
@@ -89,7 +90,8 @@ def differences(
     place = len(first)
     for other in others:
         shared = set.intersection(*(set(run) for run in (*first, *other)))
-        ranked += [_difference(key, first, other, place) for key in sorted(shared)]
+        told = sorted(key for key in shared if not is_of_errors(key[1]))
+        ranked += [_difference(key, first, other, place) for key in told]
         place += len(other)
     ranked.sort(key=lambda pair: -pair[0])
     return [found for _, found in ranked[:most]]

@@ -80,3 +80,9 @@ def test_a_report_of_groups_ranks_by_their_seeds(tmp_path):
     assert (first["module"], first["place"]) == (changed, 3)
     assert first["factor"] == pytest.approx(1.5, rel=0.01)
     assert first["spread"] == pytest.approx(1.002, rel=0.001)
+
+
+def test_how_exact_a_quantity_is_makes_no_difference():
+    of_error = ("a", "AttentionEntropy.error", "train")
+    found = differences([[{**run(a=0.0), of_error: -9.0}], [{**run(a=1.0), of_error: -3.0}]])
+    assert [one.quantity for one in found] == ["OutputRMS"]
