@@ -22,7 +22,7 @@ _WHOLE = Part(
 _VALUES = Part(
     "modules without parts",
     kinds.is_leaf,
-    tuple([name, SCHEDULE] for name in ("NonFinite", "OutputRMS", "OutputAbsMax", "OutputGradRMS")),
+    tuple([name, SCHEDULE] for name in ("OutputRMS", "OutputAbsMax", "OutputGradRMS", "NonFinite")),
 )
 _INPUTS = Part(
     "modules with parameters, that take numbers", kinds.takes_numbers, (["InputRMS", SCHEDULE],)
