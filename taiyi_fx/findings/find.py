@@ -82,6 +82,7 @@ from taiyi_fx.findings.rules.losses.sequences import (
 from taiyi_fx.findings.rules.losses.shifts import relapses, shifts
 from taiyi_fx.findings.rules.losses.single_class import single_classes
 from taiyi_fx.findings.rules.losses.softmax_axes import normalised_samples, softmax_axes
+from taiyi_fx.findings.rules.losses.squared_means import squared_means
 from taiyi_fx.findings.rules.losses.squashed_twice import squashed_twice
 from taiyi_fx.findings.rules.losses.trivial import trivial_losses
 from taiyi_fx.findings.rules.losses.unbounded import unbounded_losses
@@ -99,6 +100,7 @@ from taiyi_fx.findings.rules.optimizer.rounding import updates_lost
 from taiyi_fx.findings.rules.optimizer.scaler import overflow, skipped_steps
 from taiyi_fx.findings.rules.optimizer.schedules import (
     ended_rates,
+    faint_rates,
     raised_rates,
     restarted_warm_ups,
     rising_rates,
@@ -186,6 +188,7 @@ RULES: tuple[Rule, ...] = (
     odd_settings,
     odd_rates,
     overrun_schedules,
+    faint_rates,
     ended_rates,
     restarted_warm_ups,
     raised_rates,
@@ -220,6 +223,7 @@ RULES: tuple[Rule, ...] = (
     missing_activations,
     masked_products,
     weighted_means,
+    squared_means,
     odd_weights,
     own_pairs,
     trained_advantages,

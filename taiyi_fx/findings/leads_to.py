@@ -199,6 +199,7 @@ EDGES: tuple[Edge, ...] = (
     Edge("clipped_between", "cleared_between changed_gradient small_steps"),
     Edge("scaled_clipping", "lost_steps small_steps"),
     Edge("misplaced_schedule turned_plateau", "ended_rate overrun_schedule"),
+    Edge("faint_rate", "small_steps no_update plateau untrained_backbone ended_rate"),
     Edge("unrestored_average", f"{_OF_LARGE_STEPS} foreign_steps lost_steps relapses"),
     Edge("relapses", "loss_spike sorted_batches"),
     Edge("overrun_schedule", "small_steps no_update ended_rate raised_rate"),

@@ -29,7 +29,7 @@ from taiyi_fx.outline.of_evidence import with_outline
 from taiyi_fx.records.record import Records, Series
 from taiyi_fx.step.whole_model import WholeModel
 from taiyi_fx.warning import WarnOnce
-from taiyi_fx.watch.input_looks import InputLooks
+from taiyi_fx.watch.input_looks import InputLooks, argument_names
 from taiyi_fx.watch.loss_looks import LossLooks
 from taiyi_fx.watch.model_calls import ModelCalls
 from taiyi_fx.watch.window import Facts
@@ -132,7 +132,12 @@ class Diagnosis:
         if self._slips is None:
             found = self._read("the model", lambda: slips_of(self._modules), {})
             failed = None if self._strict else self._reader_failed
-            if of_loop := self._read("the loop", lambda: slips_of_loop(self._running, failed), ()):
+            names = self._read(
+                "the model's arguments", lambda: argument_names(self._modules[""]), []
+            )
+            if of_loop := self._read(
+                "the loop", lambda: slips_of_loop(self._running, failed, names), ()
+            ):
                 found = {**found, "": (*found.get("", ()), *of_loop)}
             self._slips = found
         return self._slips

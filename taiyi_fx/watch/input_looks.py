@@ -79,7 +79,7 @@ class InputLooks:
     def _note(self, args: tuple[Any, ...], kwargs: dict[str, Any], is_training: bool) -> None:
         if _holds_no_data():
             return
-        names = _names_of(self._model)
+        names = argument_names(self._model)
         known = {names[i] if i < len(names) else str(i): value for i, value in enumerate(args)}
         known |= kwargs
         with torch.no_grad():
@@ -137,8 +137,8 @@ def _is_of_transformers(model: nn.Module) -> bool:
     return any(of.__module__.startswith("transformers.models.") for of in type(model).__mro__)
 
 
-def _names_of(model: nn.Module) -> list[str]:
-    """The names of a forward's arguments in their order, as far as they have one."""
+def argument_names(model: nn.Module) -> list[str]:
+    """The names of the arguments of a model's forward in their order, as far as they have one."""
     try:
         parameters = inspect.signature(model.forward).parameters.values()
     except (TypeError, ValueError):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from taiyi_fx.findings.facts.autograd import Uses, all_before, makers_of, name_of
+from taiyi_fx.findings.facts.autograd import Uses, all_before, is_parameter, makers_of, name_of
 
 _FLAT = frozenset({"Round", "Floor", "Ceil", "Trunc", "Sign"})
+_EXTREMES = frozenset({"Max", "Amax", "Min", "Amin", "Aminmax"})
 
 
 class Flat(NamedTuple):
@@ -41,10 +42,18 @@ def _reached(loss: Any) -> list[Any]:
     left, found = [loss], dict[int, Any]()
     while left:
         node = left.pop()
-        if id(node) not in found and name_of(node) not in _FLAT:
+        if id(node) not in found and name_of(node) not in _FLAT and not _is_of_largest(node):
             found[id(node)] = node
             left += makers_of(node)
     return [*found.values()]
+
+
+def _is_of_largest(node: Any) -> bool:
+    """True for the largest of a weight's elements, by which it is rounded: it alone is pulled."""
+    of = next(iter(makers_of(node)), None) if name_of(node) in _EXTREMES else None
+    if of is not None and name_of(of) == "Abs":
+        of = next(iter(makers_of(of)), None)
+    return is_parameter(of)
 
 
 def _parameters_among(nodes: list[Any], uses: Uses) -> set[int]:

@@ -47,6 +47,7 @@ from taiyi_fx.findings.facts.noise import OddNoise, log_variances, odd_noise
 from taiyi_fx.findings.facts.padding import Padding, padding_of
 from taiyi_fx.findings.facts.second_uses import are_used_once, used_in_several_ways
 from taiyi_fx.findings.facts.softmaxes import OddSoftmax, odd_softmaxes
+from taiyi_fx.findings.facts.squared_means import squared_means
 from taiyi_fx.findings.facts.squashed import is_divergence, squashing_loss
 from taiyi_fx.findings.facts.targets import is_judging
 from taiyi_fx.findings.facts.unsummed import unsummed_softmaxes
@@ -152,6 +153,8 @@ class LossGraph:
     """Weights by which rare classes count for even less; None if there are none."""
     weighted_means: tuple[tuple[int, ...], ...] = found_by(weighted_means)
     """The shapes of weights that a mean of all elements is multiplied by."""
+    squared_means: tuple[str, ...] = found_by(owners_of(squared_means))
+    """The modules before squares of the mean of all differences."""
     blank_targets: float = found_by(blank_targets, 0.0)
     """The share of the targets of a CTC loss that are its blank."""
     flat: tuple[Flat, ...] = found_by(flat_functions)

@@ -24,6 +24,7 @@ from taiyi_fx.findings.facts.source.flips import drawn_apart, parted_flips
 from taiyi_fx.findings.facts.source.held_weights import lagging_targets, live_states
 from taiyi_fx.findings.facts.source.kept_graphs import kept_graphs
 from taiyi_fx.findings.facts.source.loading import copied_generators, weights_of_classes
+from taiyi_fx.findings.facts.source.model_arguments import swapped_in_calls
 from taiyi_fx.findings.facts.source.of_classes import is_returning
 from taiyi_fx.findings.facts.source.orders import (
     leaked_targets,
@@ -63,7 +64,9 @@ from taiyi_fx.findings.facts.source.view_pairs import mispaired_views
 
 
 def slips_of_loop(
-    running: Running, failed: Callable[[str, Exception], None] | None = None
+    running: Running,
+    failed: Callable[[str, Exception], None] | None = None,
+    arguments: Sequence[str] = (),
 ) -> tuple[Slip, ...]:
     """The slips in code that runs; none in what was typed in by hand.
 
@@ -71,17 +74,23 @@ def slips_of_loop(
         running: The code, as `code_of_loop` has it; and what it names in the same file.
         failed: Is told the kind of slips that was not looked for, as its reader failed; without it
             the error goes on.
+        arguments: The names of the arguments of the model's forward, in their order.
     """
-    return tuple(slip for path, lines in running.items() for slip in _read(path, lines, failed))
+    names = tuple(arguments)
+    files = (_read(path, lines, failed, names) for path, lines in running.items())
+    return tuple(slip for found in files for slip in found)
 
 
 def _read(
-    path: str, lines: Collection[int], failed: Callable[[str, Exception], None] | None
+    path: str,
+    lines: Collection[int],
+    failed: Callable[[str, Exception], None] | None,
+    arguments: tuple[str, ...],
 ) -> list[Slip]:
     """The slips in a file; none in what is no code of Python, or nested beyond what can be read."""
     code, file = "".join(linecache.getlines(path)), path.replace("\\", "/").rpartition("/")[2]
     try:
-        found, errors = _found_in(code)
+        found, errors = _found_in(code, arguments)
         runs = Reach(parsed(code), lines) if found else ()
     except (SyntaxError, RecursionError):
         return []
@@ -93,7 +102,9 @@ def _read(
 
 
 @functools.lru_cache(maxsize=64)  # several monitors may be of one script
-def _found_in(code: str) -> tuple[Sequence[tuple[str, int, str]], Sequence[tuple[str, Exception]]]:
+def _found_in(
+    code: str, arguments: tuple[str, ...]
+) -> tuple[Sequence[tuple[str, int, str]], Sequence[tuple[str, Exception]]]:
     """The text, line and kind of each slip in code; and the kind and error of readers that fail.
 
     Raises:
@@ -102,7 +113,8 @@ def _found_in(code: str) -> tuple[Sequence[tuple[str, int, str]], Sequence[tuple
     """
     tree, lower = parsed(code), code.lower()
     found, errors = dict[tuple[str, int, str], None](), list[tuple[str, Exception]]()
-    for kind, (read, words) in _READERS.items():
+    of_model = functools.partial(swapped_in_calls, arguments=arguments)
+    for kind, (read, words) in (*_READERS.items(), ("swapped_inputs", (of_model, "("))):
         try:
             slips = [*read(tree)] if _has_any(lower, words) else []
         except RecursionError:

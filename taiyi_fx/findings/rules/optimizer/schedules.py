@@ -152,6 +152,36 @@ def with_initial_rates(
         yield one, own.initial or of_cycles * own.peak if own else 0.0
 
 
+_FAR_BELOW, _PAST = 20.0, 0.95
+"""Times the largest rate that an optimizer was made with more, and the share of it that a rate
+which has begun to fall has come down to."""
+_OF_FACTORS = 0.5
+"""An optimizer is made with so much, as with 1, for a schedule that returns the rate itself."""
+
+FAINT_RATE = Kind(
+    "faint_rate",
+    "warning",
+    "Make the optimizer with lr=1.0 where the schedule's function returns the rate itself, as that "
+    "of Noam does; or have it return a factor of what the optimizer was made with",
+)
+
+
+def faint_rates(evidence: Evidence) -> Iterator[Finding]:
+    """Rates that rise, fall again, and are never near what the optimizer was made with."""
+    for one, initial in with_initial_rates(evidence) if evidence.is_from_the_start else ():
+        at = int(np.argmax(one.values))
+        largest, last = float(one.values[at]), float(one.values[-1])
+        rises = _FEW <= at < len(one.values) - _FEW and last < _PAST * largest
+        if rises and 0 < _FAR_BELOW * largest < initial < _OF_FACTORS:
+            text = (
+                f"{one.quantity} rises to {largest:.3g} by step {one.steps[at]}, and falls from "
+                f"there: it comes to {largest / initial:.2%} of the {initial:.3g} that the "
+                "optimizer was made with, by which its schedule multiplies"
+            )
+            yield FAINT_RATE.at(one, at, text, f"near {initial:.3g}")
+            return
+
+
 _HALF = 0.5
 """The share of what the optimizer was made with that a warm-up has passed in so many steps."""
 _LONG, _STAIR = 100, 10

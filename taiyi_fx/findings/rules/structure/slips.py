@@ -385,6 +385,12 @@ SLIP_KINDS = (
         "is given arguments in another order than the function has them, as their names tell",
     ),
     SlipKind(
+        "swapped_inputs",
+        "warning",
+        "Give them in the order of the model's forward, or by name",
+        "gives the model two inputs in each other's place, as the names in its forward tell",
+    ),
+    SlipKind(
         "foreign_lookup",
         "warning",
         "Give each embedding the indices of what it is named for",

@@ -6,6 +6,7 @@ import pytest
 from taiyi_fx.findings import GroupSettings
 from taiyi_fx.findings.rules.optimizer.schedules import (
     ended_rates,
+    faint_rates,
     raised_rates,
     restarted_warm_ups,
     rising_rates,
@@ -205,3 +206,26 @@ def test_a_warm_up_that_is_stepped_by_epochs_is_told_with_how_far_it_has_come():
 )
 def test_other_warm_ups_are_none(rate, initial):
     assert climbing(rate, initial) == []
+
+
+def noam(steps, warm_up=120, width=64):
+    steps = np.arange(1, steps + 1)
+    return width**-0.5 * np.minimum(steps**-0.5, steps * warm_up**-1.5)
+
+
+@pytest.mark.parametrize(
+    ("rates", "initial", "is_told"),
+    [
+        (1e-3 * noam(400), 1e-3, True),
+        (noam(400), 1.0, False),
+        (1e-3 * noam(100), 1e-3, False),
+        (1e-3 * noam(400), 0.0, False),
+        (1e-5 * np.ones(400), 1e-3, False),
+        (0.2 * noam(400) / noam(400).max(), 1.0, False),
+    ],
+    ids=["of Noam", "made with 1", "still warming up", "no schedule", "constant", "a fifth"],
+)
+def test_a_rate_that_never_comes_near_what_its_optimizer_was_made_with(rates, initial, is_told):
+    group = GroupSettings(("fc",), 0.9, False, "adam", initial=initial)
+    known = knowing(evidence({("", "LearningRate"): rates}), group_settings=[group])
+    assert [one.kind for one in faint_rates(known)] == ["faint_rate"] * is_told
