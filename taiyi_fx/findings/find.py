@@ -143,6 +143,7 @@ from taiyi_fx.findings.rules.values.changed_between import changed_between
 from taiyi_fx.findings.rules.values.drift import drift
 from taiyi_fx.findings.rules.values.fading import faded_outputs
 from taiyi_fx.findings.rules.values.far_entries import far_entries
+from taiyi_fx.findings.rules.values.fields import overlapping_fields
 from taiyi_fx.findings.rules.values.formats import keep_wider, massive_activations, out_of_range
 from taiyi_fx.findings.rules.values.growing_values import growing_values
 from taiyi_fx.findings.rules.values.idle_branches import idle_branches
@@ -233,6 +234,7 @@ RULES: tuple[Rule, ...] = (
     blank_targets,
     flat_functions,
     stray_messages,
+    overlapping_fields,
     pulled_alone,
     moving_targets,
     odd_ratios,

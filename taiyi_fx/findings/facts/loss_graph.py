@@ -25,6 +25,7 @@ from taiyi_fx.findings.facts.detected import (
     owners_of,
     softmaxes_of,
 )
+from taiyi_fx.findings.facts.fields import Fields, overlapping_fields
 from taiyi_fx.findings.facts.flat import Flat, flat_functions
 from taiyi_fx.findings.facts.given_to_losses import (
     OutOfReach,
@@ -155,6 +156,8 @@ class LossGraph:
     """The shapes of weights that a mean of all elements is multiplied by."""
     squared_means: tuple[str, ...] = found_by(owners_of(squared_means))
     """The modules before squares of the mean of all differences."""
+    overlapping_fields: tuple[Fields, ...] = found_by(overlapping_fields)
+    """Fields of categories that one embedding is given without an offset."""
     blank_targets: float = found_by(blank_targets, 0.0)
     """The share of the targets of a CTC loss that are its blank."""
     flat: tuple[Flat, ...] = found_by(flat_functions)

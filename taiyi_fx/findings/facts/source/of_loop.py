@@ -25,6 +25,7 @@ from taiyi_fx.findings.facts.source.held_weights import lagging_targets, live_st
 from taiyi_fx.findings.facts.source.kept_graphs import kept_graphs
 from taiyi_fx.findings.facts.source.loading import copied_generators, weights_of_classes
 from taiyi_fx.findings.facts.source.model_arguments import swapped_in_calls
+from taiyi_fx.findings.facts.source.numbered import taken_by_number
 from taiyi_fx.findings.facts.source.of_classes import is_returning
 from taiyi_fx.findings.facts.source.orders import (
     leaked_targets,
@@ -183,6 +184,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "mispaired_views": (mispaired_views, "arange"),
     "torn_view": (torn_views, "shape size"),
     "parted_pairs": (parted_pairs, "randperm permutation randint choice integers shuffle"),
+    "taken_by_number": (taken_by_number, "enumerate"),
     "parted_flip": (parted_flips, "flip"),
     "drawn_apart": (drawn_apart, "mask box keypoint seg"),
     "leaked_target": (leaked_targets, "y target label"),

@@ -334,6 +334,13 @@ SLIP_KINDS = (
         "takes rows in another order than that of the inputs or targets that belong to them",
     ),
     SlipKind(
+        "taken_by_number",
+        "warning",
+        "Put it into the data set beside the inputs, TensorDataset(x, y, cached), or take it by "
+        "the samples' own indices",
+        "is taken by the number of the batch, and the loader shuffles: it belongs to other samples",
+    ),
+    SlipKind(
         "parted_flip",
         "warning",
         "Turn masks, boxes and points round with the image: masks.flip(-1), 1 - x of a box",
