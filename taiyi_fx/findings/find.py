@@ -156,6 +156,7 @@ from taiyi_fx.findings.rules.values.outputs import wild_between, wild_outputs, z
 from taiyi_fx.findings.rules.values.ranks import rank_collapses
 from taiyi_fx.findings.rules.values.repeated_inputs import repeated_inputs
 from taiyi_fx.findings.rules.values.repeated_samples import repeated_samples
+from taiyi_fx.findings.rules.values.rounded_inputs import rounded_inputs
 from taiyi_fx.findings.rules.values.saturation import saturated
 from taiyi_fx.findings.rules.values.shares import shares_of_trouble
 from taiyi_fx.findings.rules.values.siblings import outliers
@@ -170,6 +171,7 @@ Rule = Callable[[Evidence], Iterator[Finding]]
 # From causes to consequences: of findings that are as urgent, that of an earlier rule comes first.
 RULES: tuple[Rule, ...] = (
     wild_inputs,
+    rounded_inputs,
     far_entries,
     repeated_inputs,
     repeated_samples,

@@ -204,6 +204,8 @@ EDGES: tuple[Edge, ...] = (
     Edge("relapses", "loss_spike sorted_batches"),
     Edge("overrun_schedule", "small_steps no_update ended_rate raised_rate"),
     Edge("leaked_target", "held_targets"),
+    Edge("rounded_times", "rounded_input"),
+    Edge("rounded_times rounded_input", "wild_input"),
     Edge("taken_by_number parted_pairs", "plateau overfitting evaluation_gap"),
     Edge("odd_setting", "small_steps odd_steps", _is_of_all),
     Edge(

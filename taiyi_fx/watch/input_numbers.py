@@ -49,7 +49,8 @@ class Look(Generic[_T]):
 def distribution(value: Tensor) -> Look[Distribution]:
     """The mean and the deviation of an input."""
     variance, mean = torch.var_mean(_first(value).float(), correction=0)
-    return Look(torch.stack([mean, variance.sqrt()]), Distribution)
+    epsilon = torch.finfo(value.dtype).eps
+    return Look(torch.stack([mean, variance.sqrt()]), partial(Distribution, epsilon=epsilon))
 
 
 def furthest(table: Tensor) -> Look[FarEntry] | None:

@@ -37,9 +37,10 @@ def test_inputs_have_the_names_of_the_forward_s_arguments():
     known = looked(((x,), {"y": y})).trained
     assert [*known] == ["x", "y"]
     for name, value in (("x", x), ("y", y)):
-        ((mean, deviation),) = known[name]
+        ((mean, deviation, epsilon),) = known[name]
         assert mean == pytest.approx(float(value.double().mean()), abs=1e-5)
         assert deviation == pytest.approx(float(value.double().std(correction=0)), rel=1e-5)
+        assert epsilon == torch.finfo(value.dtype).eps
 
 
 def test_each_mode_is_looked_at_by_itself_at_powers_of_two():

@@ -13,10 +13,12 @@ class Distribution(NamedTuple):
     Attributes:
         mean: Their mean.
         deviation: Their standard deviation.
+        epsilon: The distance of numbers near 1 in their format.
     """
 
     mean: float
     deviation: float
+    epsilon: float = 0.0
 
 
 class FarEntry(NamedTuple):

@@ -15,7 +15,7 @@ _KEPT = re.compile(
 
 
 def taken_by_number(tree: ast.Module) -> Iterator[ast.expr]:
-    """What a loop takes by the number of a batch, as ``cached[i]``, where the loader shuffles.
+    """The things that a loop takes by a batch's number, as ``cached[i]``, of one that is shuffled.
 
     Not of what the loop itself keeps under that number.
     """

@@ -58,5 +58,5 @@ def _middle(every: Sequence[Distribution]) -> Distribution:
 
 
 def _shown(every: Sequence[Distribution]) -> str:
-    mean, deviation = _middle(every)
-    return f"a mean of {mean:.3g} and a deviation of {deviation:.3g}"
+    middle = _middle(every)
+    return f"a mean of {middle.mean:.3g} and a deviation of {middle.deviation:.3g}"
