@@ -17,7 +17,7 @@ from taiyi_fx.findings.kind import Kind
 _FEW = 3
 """Frozen modules below which they may be features that are drawn at random on purpose."""
 _EXACT = 1e-6
-_SIGMAS, _DEVIATION = 3.0, 0.447
+_SIGMAS, _DEVIATION = 4.0, 0.447
 """The deviation of the root mean square of n uniform numbers, as a share of it, times root n."""
 _MATRIX = 2
 _OF_TUNING, _LONG = 3e-5, 100
