@@ -60,7 +60,7 @@ from taiyi_fx.findings.facts.source.teachers import teachers_in_training_mode
 from taiyi_fx.findings.facts.source.terms import constant_terms, lost_terms
 from taiyi_fx.findings.facts.source.text_ends import ends_as_padding
 from taiyi_fx.findings.facts.source.torn_views import torn_views
-from taiyi_fx.findings.facts.source.unused import unused_offsets, unused_parts
+from taiyi_fx.findings.facts.source.unused import unused_adaptations, unused_offsets, unused_parts
 from taiyi_fx.findings.facts.source.view_pairs import mispaired_views
 
 
@@ -167,6 +167,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "lagging_target": (lagging_targets, "deepcopy"),
     "doubly_trained": (doubly_trained, "parameters"),
     "unused_part": (unused_parts, "backward"),
+    "unused_adaptation": (unused_adaptations, "fast adapted inner"),
     "unused_split": (unused_splits, "train"),
     "whole_split": (whole_splits, "train"),
     "noisy_teacher": (teachers_in_training_mode, "teacher"),

@@ -11,6 +11,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     FUNCTIONS,
     Scope,
     factors_of,
+    given_in,
     has_backward,
     inner,
     names_in,
@@ -29,6 +30,9 @@ _BESIDE = re.compile(
     r"observations?|log_?p(robs?)?|values?|v|old_.*"
 )
 """Names of what a sample of a memory may hold, and a target of values need not be made of."""
+_ADAPTED = re.compile(
+    r"(^|_)(fast|adapted|inner|updated)(_(weights|params|parameters|state|model))?$"
+)
 _OFFSETS = re.compile(r"(\w+_)?offset")
 _SPLITS = re.compile("(train|training|val|valid|validation|test|dev)_")
 
@@ -63,6 +67,18 @@ def unused_offsets(tree: ast.Module) -> Iterator[ast.expr]:
         read = _read_in(scope) if names else set()
         if read.isdisjoint(BY_NAME):
             yield from {x.id: x for x in names if x.id not in read}.values()
+
+
+def unused_adaptations(tree: ast.Module) -> Iterator[ast.expr]:
+    """The weights that an inner loop has adapted to a task, and that code which trains never reads.
+
+    As ``fast = adapt(params, ...)`` in front of a loss of ``functional_call(net, params, ...)``.
+    """
+    for scope in filter(has_backward, scopes_of(tree)):
+        read = _read_in(scope)
+        given = given_in(inner(scope)) if read.isdisjoint(BY_NAME) else ()
+        calls = [(x.name, x.value) for x in given if isinstance(x.value, ast.Call)]
+        yield from (x for name, x in calls if _ADAPTED.search(name.lower()) and name not in read)
 
 
 def _rewards_in(scope: Scope) -> set[str]:

@@ -301,6 +301,12 @@ SLIP_KINDS = (
         "is a part of the batch that says what counts of it, and that nothing reads",
     ),
     SlipKind(
+        "unused_adaptation",
+        "warning",
+        "Take the loss of the task's other samples with them: functional_call(net, fast, (xq,))",
+        "adapts weights to a task, and nothing reads them: the loss is of the weights before",
+    ),
+    SlipKind(
         "unused_split",
         "warning",
         "Take the loss of these alone, as loss(out[train_mask], y[train_mask]): else the model is "

@@ -2,7 +2,7 @@
 
 import pytest
 
-from taiyi_fx.findings.facts.source.unused import unused_offsets, unused_parts
+from taiyi_fx.findings.facts.source.unused import unused_adaptations, unused_offsets, unused_parts
 from tests.findings.facts.source.reading import found_in
 
 LOOP = """
@@ -113,3 +113,28 @@ def test_a_sum_of_all_later_rewards_needs_no_more():
 def test_masks_of_a_split_are_no_parts_of_a_batch():
     code = "train_mask, val_mask, test_mask = masks\nloss = f(x[train_mask])\nloss.backward()\n"
     assert found_in(code, unused_parts) == []
+
+
+TASKS = """
+def train(net, tasks):
+    for task in tasks:
+        params = dict(net.named_parameters())
+        {name} = adapt(net, params, task)
+        loss = f(functional_call(net, {used}, (x,)), y)
+        loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "used", "is_found"),
+    [
+        ("fast", "params", True),
+        ("adapted_params", "params", True),
+        ("fast", "fast", False),
+        ("other", "params", False),
+        ("breakfast", "params", False),
+    ],
+)
+def test_weights_that_are_adapted_to_a_task_and_not_used_are_found(name, used, is_found):
+    found = found_in(TASKS.format(name=name, used=used), unused_adaptations)
+    assert found == [(5, "adapt(net, params, task)")] * is_found
