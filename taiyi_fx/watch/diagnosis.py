@@ -72,7 +72,7 @@ class Diagnosis:
         self._strict = strict
         self.losses = LossLooks(modules, strict=strict)
         self.inputs = InputLooks(modules[""], strict=strict)
-        self.calls = ModelCalls(modules[""], self.inputs, self.losses)
+        self.calls = ModelCalls(modules[""], self.inputs, self.losses, strict=strict)
         self.run_again: Mapping[int, MadeBy] = {}
         self._not_finite: dict[int, NotFinite] = {}
         self._running: Mapping[str, Collection[int]] = {}

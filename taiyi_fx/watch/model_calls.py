@@ -6,9 +6,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from taiyi_fx.warning import WarnOnce
 from taiyi_fx.watch.input_looks import InputLooks
 from taiyi_fx.watch.loss_looks import LossLooks
 from taiyi_fx.watch.returned_loss import ReturnedLoss
+
+_OF_ALL = "num_items_in_batch"
+"""The argument by which a model of transformers divides its sum: that of all micro-batches."""
 
 
 class ModelCalls:
@@ -18,20 +22,23 @@ class ModelCalls:
         model: The model.
         inputs: Looks at the arguments of some.
         losses: Looks at the loss that these return.
+        strict: Raise what keeping a loss raises.
     """
 
-    def __init__(self, model: nn.Module, inputs: InputLooks, losses: LossLooks) -> None:
+    def __init__(
+        self, model: nn.Module, inputs: InputLooks, losses: LossLooks, *, strict: bool = False
+    ) -> None:
         self._model, self._inputs, self._losses = model, inputs, losses
+        self._strict, self._warn = strict, WarnOnce()
         self._returned: ReturnedLoss | None = None
-        self._is_looked_at = False
-        self._kwargs: dict[str, Any] = {}
+        self._is_looked_at = self._is_share = False
 
     def on_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Looks at the arguments of a forward; true if what it returns is wanted, too."""
         self._is_looked_at = self._inputs.look_at(args, kwargs)
         if self._returned is None or not self._model.training:
             return self._is_looked_at
-        self._kwargs = kwargs
+        self._is_share = kwargs.get(_OF_ALL) is not None
         return True
 
     def on_return(self, value: Any) -> None:
@@ -39,8 +46,12 @@ class ModelCalls:
         if self._is_looked_at:
             self._losses.look_at_returned(value)
         if self._returned is not None and self._model.training:
-            self._returned.add(value, self._kwargs)
-            self._kwargs = {}
+            try:
+                self._returned.add(value, is_share=self._is_share)
+            except Exception as error:  # monitoring never ends a run: reported by name
+                if self._strict:
+                    raise
+                self._warn.of("returned", f"the loss that the model returns is not kept: {error!r}")
 
     def returned_loss(self) -> Tensor | None:
         """The loss that the model itself returned since the last call; see `ReturnedLoss.take`.

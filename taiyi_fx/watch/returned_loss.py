@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,8 +11,6 @@ from taiyi_fx.passes.probes.modes import unseen
 
 NAME = "loss"
 """The name of the attribute, or of the entry, that holds it."""
-_OF_ALL = "num_items_in_batch"
-"""The argument by which a model of transformers divides its sum: that of all micro-batches."""
 
 
 class ReturnedLoss:
@@ -23,16 +20,16 @@ class ReturnedLoss:
         self._total: Tensor | None = None
         self._count = 0
 
-    def add(self, returned: Any, kwargs: Mapping[str, Any]) -> None:
+    def add(self, returned: Any, *, is_share: bool = False) -> None:
         """Adds the loss in what a forward returned, if there is one.
 
         Args:
             returned: What it returned.
-            kwargs: The arguments that were given by name.
+            is_share: Whether it is a share of the step's loss, and not one of several alike.
         """
         loss = unseen(_detached_in, returned)
         if loss is not None:
-            self._count += kwargs.get(_OF_ALL) is None
+            self._count += not is_share
             self._total = loss if self._total is None else unseen(torch.add, self._total, loss)
 
     def take(self) -> Tensor | None:

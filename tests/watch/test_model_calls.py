@@ -1,9 +1,13 @@
 """The calls of a model: a loss that it returns is kept for who asks for it."""
 
+import warnings
+
+import pytest
 import torch
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.watch.returned_loss import ReturnedLoss
 
 
 class Model(nn.Module):
@@ -39,3 +43,23 @@ def test_it_is_kept_of_compiled_models_too():
         loss.backward()
         assert torch.equal(model.monitor.returned_loss(), loss.detach())
         model.monitor.track(step)
+
+
+def test_what_cannot_be_kept_is_told_once_and_ends_no_training(monkeypatch):
+    """As losses on two devices, which cannot be added."""
+
+    def fails(self, returned, *, is_share=False):
+        raise RuntimeError("two devices")
+
+    monkeypatch.setattr(ReturnedLoss, "add", fails)
+    model = taiyi_fx.instrument(Model(), {"fc": ["OutputNorm"]})
+    model.monitor.returned_loss()
+    with pytest.warns(taiyi_fx.MonitorWarning, match="two devices"):
+        model(torch.ones(2, 3))["loss"].backward()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model(torch.ones(2, 3))["loss"].backward()
+    model = taiyi_fx.instrument(Model(), {"fc": ["OutputNorm"]}, strict=True)
+    model.monitor.returned_loss()
+    with pytest.raises(RuntimeError, match="two devices"):
+        model(torch.ones(2, 3))

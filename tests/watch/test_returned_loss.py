@@ -150,12 +150,12 @@ def test_a_model_may_return_what_must_not_be_asked(kind):
     watched.monitor.track(0)
 
 
-@pytest.mark.parametrize(("kwargs", "expected"), [({}, 2.0), ({"num_items_in_batch": 9}, 4.0)])
-def test_the_losses_of_micro_batches_are_one_number(kwargs, expected):
+@pytest.mark.parametrize(("is_share", "expected"), [(False, 2.0), (True, 4.0)])
+def test_the_losses_of_micro_batches_are_one_number(is_share, expected):
     """Their mean, or their sum where each is a share by the number of all."""
     loss = ReturnedLoss()
-    loss.add({"loss": X[:1].sum()}, kwargs)
-    loss.add({"loss": X.sum()}, kwargs)
-    loss.add({"logits": LOGITS}, kwargs)
+    loss.add({"loss": X[:1].sum()}, is_share=is_share)
+    loss.add({"loss": X.sum()}, is_share=is_share)
+    loss.add({"logits": LOGITS}, is_share=is_share)
     assert loss.take() == expected
     assert loss.take() is None
