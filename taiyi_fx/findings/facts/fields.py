@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from taiyi_fx.findings.facts.autograd import Uses, makers_of, name_of, saved_by
+from taiyi_fx.findings.facts.autograd import Uses, name_of, saved_by
 
 _FEWEST, _MOST = 3, 100
 """Fields of which the sizes are no chance."""
@@ -46,10 +46,4 @@ def overlapping_fields(uses: Uses) -> Iterator[Fields]:
             sizes = tuple(int(n) + 1 for n in indices.amax(0).tolist())
             is_whole = _NEARLY * rows <= sum(sizes) <= rows and max(sizes) <= _SHARE * rows
             if is_whole and max(sizes) >= _UNLIKE * min(sizes):
-                yield Fields(_owner(uses, node), rows, sizes)
-
-
-def _owner(uses: Uses, node: Any) -> str:
-    """The module that an embedding's weight belongs to."""
-    leaves = (getattr(x, "variable", None) for x in makers_of(node))
-    return next((uses.parameters.get(id(leaf), "") for leaf in leaves), "")
+                yield Fields(uses.owner(node), rows, sizes)

@@ -68,6 +68,5 @@ def _of_plain(node: Any) -> tuple[float, int]:
     if product is None or name_of(product) not in _PRODUCTS or len(makers_of(product)) < _SIDES:
         return 0.0, 0
     sides = operands_of(product)
-    return factor * math.prod(behind_factors(x, REARRANGES)[0] for x in sides), shape_of(sides[0])[
-        -1
-    ]
+    own = math.prod(behind_factors(side)[0] for side in sides)
+    return factor * own, shape_of(sides[0])[-1]

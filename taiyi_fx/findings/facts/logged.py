@@ -79,13 +79,22 @@ def _is_loss(logged: Watched) -> bool:
 
 
 def _is_part(some: Watched, every: Watched) -> bool:
-    """True if a series is another one at some steps, or its means up to each of these."""
-    ends = np.searchsorted(every.steps, some.steps, side="right")
-    parts = np.split(every.values, ends)[: len(ends)]
-    if not parts or not all(len(part) for part in parts):
+    """True if a series is another one at some steps, or its means up to each of these.
+
+    Most are another from the first number on: rules ask often, and series may be long.
+    """
+    return _are_part(some, every, slice(1)) and _are_part(some, every, slice(None))
+
+
+def _are_part(some: Watched, every: Watched, of: slice) -> bool:
+    ends = np.searchsorted(every.steps, some.steps[of], side="right")
+    begins = np.concatenate([[0], ends[:-1]])
+    if not len(ends) or (ends <= begins).any():
         return False
-    means, last = np.array([[part.mean(), part[-1]] for part in parts]).T
-    return any(np.allclose(known, some.values, _SAME, _SAME**2) for known in (means, last))
+    sums = np.concatenate([[0.0], np.cumsum(every.values[: ends[-1]])])
+    means = (sums[ends] - sums[begins]) / (ends - begins)
+    known = (means, every.values[ends - 1])
+    return any(np.allclose(one, some.values[of], _SAME, _SAME**2) for one in known)
 
 
 def is_evaluated(one: Watched) -> bool:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from taiyi_fx.findings.facts.autograd import KEEPS, Uses, makers_of, name_of, shape_of
+from taiyi_fx.findings.facts.autograd import Uses, maker_of, makers_of, name_of, shape_of
 
 _DIFFERENCES = ("Sub", "Rsub", "Add")
 _SQUARE = 2.0
@@ -24,15 +24,8 @@ def squared_means(uses: Uses) -> Iterator[Any]:
     """
     for node in uses.nodes:
         is_square = name_of(node) == "Pow" and node._saved_exponent == _SQUARE
-        mean = _maker_of(node) if is_square and not shape_of(node) else None
-        of = _maker_of(mean) if mean is not None and name_of(mean) == "Mean" else None
-        if of is not None and name_of(of) in _DIFFERENCES and math.prod(shape_of(of)) >= _MANY:
+        mean = maker_of(node) if is_square and not shape_of(node) else None
+        of = maker_of(mean) if mean is not None and name_of(mean) == "Mean" else None
+        is_of_differences = of is not None and name_of(of) in _DIFFERENCES
+        if is_of_differences and math.prod(shape_of(makers_of(mean)[0])) >= _MANY:
             yield node
-
-
-def _maker_of(node: Any) -> Any:
-    """The function that made the first operand, behind what hands all of it on."""
-    made = next(iter(makers_of(node)), None)
-    while made is not None and name_of(made) in KEEPS:
-        made = next(iter(makers_of(made)), None)
-    return made

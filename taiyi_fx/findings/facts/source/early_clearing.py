@@ -13,6 +13,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     called,
     calls_in,
     given_in,
+    is_without_gradient,
     loops_in,
     scopes_of,
     whose,
@@ -24,7 +25,6 @@ _JUDGES = re.compile(
     r"(^|_|net)(d|dis|disc|critic\d?|judge|adv)(_|$)|discriminat|critic|adversar", re.I
 )
 """Names of a model that judges what the other one makes: what these two lose is not added up."""
-_WITHOUT_GRADIENT = re.compile(r"no_grad|inference_mode")
 _SWITCHES = ("requires_grad", "autograd.grad", "toggle", "freeze")
 """Words of code in which weights may get no gradient, or another one."""
 
@@ -114,7 +114,8 @@ def _too_early(
 
 def _models_in(event: _Event, loop: Loop, tree: ast.Module) -> set[str]:
     """The names that a loss is made of in a loop, and those that what it calls was made of."""
-    behind = {id(x) for block in map(_of_no_gradient, ast.walk(loop)) for x in block}
+    blocks = filter(is_without_gradient, ast.walk(loop))
+    behind = {id(x) for block in blocks for x in ast.walk(block)}
     given = [*given_in(x for x in ast.walk(loop) if id(x) not in behind)]
     names, waiting = set[str](), [(event.of, event.call.lineno)]
     while waiting:
@@ -128,14 +129,6 @@ def _models_in(event: _Event, loop: Loop, tree: ast.Module) -> set[str]:
         if name in names and isinstance(value, ast.Call):
             names |= {ast.unparse(one) for one in value.args[:1]}
     return names
-
-
-def _of_no_gradient(node: ast.AST) -> list[ast.AST]:
-    """The code within ``with torch.no_grad()``."""
-    is_with = isinstance(node, ast.With) and any(
-        _WITHOUT_GRADIENT.search(ast.unparse(item)) for item in node.items
-    )
-    return [*ast.walk(node)] if is_with else []
 
 
 def _names_with_gradients(value: ast.expr) -> set[str]:

@@ -9,14 +9,15 @@ from typing import TypeGuard
 
 from taiyi_fx.findings.facts.source.syntax import (
     FUNCTIONS,
+    WITHOUT_GRADIENT,
     Function,
     called,
     has_backward,
+    is_without_gradient,
     made_by,
     whose,
 )
 
-_WITHOUT_GRADIENT = re.compile(r"no_grad|inference_mode")
 _EVALUATION = re.compile(
     r"(\b|_)(val|valid|validat\w+|test|eval|evaluat\w+|acc|accuracy|correct)(\b|_)"
 )
@@ -50,8 +51,6 @@ def _switches(call: ast.Call) -> bool:
 
 
 def _is_without_gradient(node: ast.AST) -> TypeGuard[ast.With | Function]:
-    if isinstance(node, ast.With):
-        return any(_WITHOUT_GRADIENT.search(ast.unparse(x.context_expr)) for x in node.items)
-    return isinstance(node, FUNCTIONS) and any(
-        _WITHOUT_GRADIENT.search(ast.unparse(one)) for one in node.decorator_list
-    )
+    if isinstance(node, FUNCTIONS):
+        return any(WITHOUT_GRADIENT.search(ast.unparse(one)) for one in node.decorator_list)
+    return is_without_gradient(node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
@@ -12,6 +13,8 @@ OWN = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 """Code within other code that runs by itself."""
 BY_NAME = frozenset({"locals", "vars", "eval", "exec"})
 """Functions by which any variable may be read."""
+WITHOUT_GRADIENT = re.compile(r"no_grad|inference_mode")
+"""What turns gradients off: a context, or a decorator."""
 _SETTINGS = frozenset("args cfg config conf opt opts options hparams hp params flags self".split())
 """Names of what holds settings."""
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
@@ -149,6 +152,12 @@ def made_by(names: Collection[str], nodes: Iterable[ast.AST]) -> Iterator[tuple[
     for name, value, _ in given_in(nodes):
         if isinstance(value, ast.Call) and called(value) in names:
             yield name, value
+
+
+def is_without_gradient(node: ast.AST) -> bool:
+    """True for ``with torch.no_grad():``, and the like."""
+    items = node.items if isinstance(node, ast.With) else []
+    return any(WITHOUT_GRADIENT.search(ast.unparse(one.context_expr)) for one in items)
 
 
 def has_backward(scope: ast.AST) -> bool:

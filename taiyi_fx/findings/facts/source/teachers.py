@@ -13,6 +13,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     calls_in,
     has_backward,
     inner,
+    is_without_gradient,
     loops_in,
     scopes_of,
     values_in,
@@ -21,7 +22,6 @@ from taiyi_fx.findings.facts.source.syntax import (
 
 _TEACHER = re.compile(r"((\w+\.)*_?(\w+_)?teacher(_\w+)?)", re.IGNORECASE)
 _ACTS_OTHERWISE = re.compile(r"[Dd]ropout|BatchNorm|batch_norm|resnet|vgg|densenet|mobilenet")
-_WITHOUT_GRADIENT = re.compile(r"no_grad|inference_mode")
 _OPTIMIZERS = re.compile(r"(Adam\w*|SGD|RMSprop|Adagrad|Adadelta|NAdam|RAdam|Lion|LBFGS)$")
 _SWITCHES = frozenset({"eval", "train"})
 _OF_ITSELF = frozenset("parameters isinstance id len print type hasattr getattr next".split())
@@ -52,10 +52,9 @@ def _asked_in_training(tree: ast.Module) -> Iterator[tuple[ast.Call, Scope]]:
         return
     for scope in scopes_of(tree):
         for loop in filter(has_backward, loops_in(scope)):
-            for block in (x for x in inner(loop) if isinstance(x, ast.With)):
-                if _WITHOUT_GRADIENT.search(ast.unparse(block.items[0])):
-                    own = (x for x in calls_in(block) if x.args and _is_teacher(x.func))
-                    yield from ((call, scope) for call in own)
+            for block in filter(is_without_gradient, inner(loop)):
+                own = (x for x in calls_in(block) if x.args and _is_teacher(x.func))
+                yield from ((call, scope) for call in own)
 
 
 def _is_put_into_evaluation(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from taiyi_fx.findings.facts.evidence import Evidence
@@ -54,7 +55,7 @@ def relapses(evidence: Evidence) -> Iterator[Finding]:
         every = _period_of(loss.steps[at])
         if every and not _raises_rates(int(loss.steps[at[0]]), evidence):
             i = int(at[-1])
-            before, after = _around(loss.values, i)
+            before, after = (one[i - _NEAR] for one in _around(loss.values))
             text = (
                 f"{loss.quantity!r} rises at each {every}th step from {loss.steps[at[0]]} on, and "
                 f"loses much of what was learnt until then: at step {loss.steps[i]} from "
@@ -64,23 +65,24 @@ def relapses(evidence: Evidence) -> Iterator[Finding]:
             yield RELAPSES.at(loss, int(at[0]), text, f"near {before:.3g}", **others)
 
 
-def _around(values: Numbers, i: int) -> tuple[float, float]:
-    """The medians of the numbers before a step, and of those from it on."""
-    return median(values[i - _NEAR : i]), median(values[i : i + _NEAR])
+def _around(values: Numbers) -> tuple[Numbers, Numbers]:
+    """The medians of the numbers before each place with enough of them, and of those from it on."""
+    medians = np.median(sliding_window_view(values, _NEAR), axis=1)
+    return medians[:-_NEAR], medians[_NEAR:]
 
 
 def _relapses_of(values: Numbers, untrained: float) -> NDArray[np.intp]:
     """The places at which a loss loses much of what was learnt, each the steepest of its rise."""
-    found, noise = list[int](), _SIGMAS * spread(np.diff(values))
-    for i in range(_NEAR, len(values) - _NEAR + 1):
-        before, after = _around(values, i)
-        least = max(_LOST * (untrained - before), noise)
-        if before >= _UNTRAINED * untrained or after - before <= least:
-            continue
+    if len(values) < 2 * _NEAR:
+        return np.array([], dtype=np.intp)
+    before, after = _around(values)
+    least = np.maximum(_LOST * (untrained - before), _SIGMAS * spread(np.diff(values)))
+    found = list[int]()
+    for i in np.flatnonzero((before < _UNTRAINED * untrained) & (after - before > least)) + _NEAR:
         if not found or i - found[-1] >= _APART:
-            found.append(i)
+            found.append(int(i))
         elif values[i] - values[i - 1] > values[found[-1]] - values[found[-1] - 1]:
-            found[-1] = i
+            found[-1] = int(i)
     return np.array(found, dtype=np.intp)
 
 
