@@ -101,8 +101,8 @@ class Monitor:
             self._queue,
             strict=strict,
         )
-        self._calls = self._responder.diagnosis.calls
-        self._session.on_call, self._session.on_return = self._calls.on_call, self._calls.on_return
+        self._session.on_call = self._responder.diagnosis.inputs.look_at
+        self._session.on_return = self._responder.diagnosis.losses.look_at_returned
         self._postponed = Postponed()
         if self._recorded is not None:
             self._responder.watch.pace.rarest = MOST  # so far back it can run a step again
@@ -212,7 +212,9 @@ class Monitor:
         where the model returned no loss that can be told from other tensors, and of the first call,
         from which on it is kept.
         """
-        return self._calls.returned_loss()
+        calls = self._responder.diagnosis.calls
+        self._session.on_call, self._session.on_return = calls.on_call, calls.on_return
+        return calls.returned_loss()
 
     @property
     def should_stop(self) -> bool:

@@ -1,4 +1,4 @@
-"""The calls of a model: its inputs are looked at, and a loss that it returns."""
+"""The calls of a model whose own loss is kept, which are looked at as any model's are."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class ModelCalls:
     ) -> None:
         self._model, self._inputs, self._losses = model, inputs, losses
         self._strict, self._warn = strict, WarnOnce()
-        self._returned: ReturnedLoss | None = None
+        self._returned = ReturnedLoss()
         self._is_looked_at = self._is_share = False
 
     def on_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Looks at the arguments of a forward; true if what it returns is wanted, too."""
         self._is_looked_at = self._inputs.look_at(args, kwargs)
-        if self._returned is None or not self._model.training:
+        if not self._model.training:
             return self._is_looked_at
         self._is_share = kwargs.get(_OF_ALL) is not None
         return True
@@ -45,7 +45,7 @@ class ModelCalls:
         """Looks at what that forward returned."""
         if self._is_looked_at:
             self._losses.look_at_returned(value)
-        if self._returned is not None and self._model.training:
+        if self._model.training:
             try:
                 self._returned.add(value, is_share=self._is_share)
             except Exception as error:  # monitoring never ends a run: reported by name
@@ -54,10 +54,5 @@ class ModelCalls:
                 self._warn.of("returned", f"the loss that the model returns is not kept: {error!r}")
 
     def returned_loss(self) -> Tensor | None:
-        """The loss that the model itself returned since the last call; see `ReturnedLoss.take`.
-
-        The first call has the next ones asked for.
-        """
-        if self._returned is None:
-            self._returned = ReturnedLoss()
+        """The loss that the model itself returned since the last call; see `ReturnedLoss.take`."""
         return self._returned.take()
