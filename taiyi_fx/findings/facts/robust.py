@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 
 Numbers = NDArray[np.float64]
@@ -48,7 +49,7 @@ def spreads(table: Numbers) -> Numbers:
 def smooth(values: Numbers, width: int = 5) -> Numbers:
     """The running median; at the ends of fewer numbers."""
     padded = np.pad(values, width // 2, constant_values=np.nan)
-    return np.nanmedian(np.lib.stride_tricks.sliding_window_view(padded, width), axis=1)
+    return np.nanmedian(sliding_window_view(padded, width), axis=1)
 
 
 def log10(values: Numbers) -> Numbers:
@@ -59,6 +60,8 @@ def log10(values: Numbers) -> Numbers:
 _LAST = 128
 """Numbers that a spike is compared with."""
 _FEWEST = 32
+_AT_ONCE = 1024
+"""Numbers whose windows are sorted together: a megabyte of them."""
 
 
 def trailing_scores(values: Numbers) -> tuple[Numbers, Numbers]:
@@ -66,9 +69,11 @@ def trailing_scores(values: Numbers) -> tuple[Numbers, Numbers]:
 
     NaN for the first 32. Where those before are equal, any other number is infinitely far.
     """
-    scores, usual = np.full((2, len(values)), np.nan)
-    for i in range(_FEWEST, len(values)):
-        before = values[max(0, i - _LAST) : i]
-        usual[i] = median(before)
-        scores[i] = (values[i] - usual[i]) / spread(before)
-    return scores, usual
+    deviations, usual = np.full((2, len(values)), np.nan)
+    for i in range(_FEWEST, min(_LAST, len(values))):
+        usual[i], deviations[i] = median(values[:i]), spread(values[:i])
+    for begin in range(_LAST, len(values), _AT_ONCE):
+        end = min(begin + _AT_ONCE, len(values))
+        before = sliding_window_view(values[begin - _LAST : end - 1], _LAST).copy().T
+        usual[begin:end], deviations[begin:end] = medians(before), spreads(before)
+    return (values - usual) / deviations, usual

@@ -136,9 +136,11 @@ def shifts(evidence: Evidence) -> Iterator[Finding]:
 
 def _first_shift(values: Numbers, level: float) -> int | None:
     """The first number that passes a level from far below, with those after it."""
-    for i in range(_BEFORE, len(values) - _AFTER + 1):
-        before, after = values[i - _BEFORE : i], values[i : i + _AFTER]
-        is_above = before.max() < level <= median(after)
-        if is_above and after.min() > before.max() + _SIGMAS * spread(before):
-            return i
+    after = sliding_window_view(values, _AFTER)[_BEFORE:]
+    before = sliding_window_view(values, _BEFORE)[: len(after)]
+    highest, lowest = before.max(axis=1), after.min(axis=1)
+    is_above = (highest < level) & (level <= np.median(after, axis=1))
+    for i in np.flatnonzero(is_above):
+        if lowest[i] > highest[i] + _SIGMAS * spread(before[i]):
+            return int(i) + _BEFORE
     return None
