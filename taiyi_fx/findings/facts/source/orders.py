@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
 
 from taiyi_fx.findings.facts.source.syntax import (
@@ -89,12 +90,12 @@ def parted_pairs(tree: ast.Module) -> Iterator[ast.expr]:
     """The rows that are taken in another order than the targets, or inputs, that belong to them.
 
     As ``x[order[i : i + n]]`` beside ``y[i : i + n]``, and ``x = x[torch.randperm(n)]`` beside
-    ``y = y[torch.randperm(n)]``.
+    ``y = y[torch.randperm(n)]``, or both mixed with others that are drawn for each.
     """
     for scope in scopes_of(tree):
         if has_backward(scope):
             yield from _cut_alone(scope)
-            yield from _drawn_apart(scope)
+        yield from _drawn_apart(scope)
 
 
 def leaked_targets(tree: ast.Module) -> Iterator[ast.expr]:
@@ -187,20 +188,45 @@ def _is_drawn(value: ast.expr) -> bool:
 
 
 def _drawn_apart(scope: Scope) -> Iterator[ast.expr]:
-    """The targets whose order is drawn once more, beside that of the inputs of the same name."""
-    drawn = [(name, node) for node in inner(scope) if (name := _ordered_by_draw(node))]
-    inputs = {name for name, _ in drawn if _INPUTS.fullmatch(name)}
-    for name, node in drawn:
-        is_target = _TARGETS.fullmatch(name) and _belongs_to_any(name, inputs)
-        if is_target and isinstance(node, ast.expr):
+    """The targets whose order is drawn once more, beside that of the inputs of the same name.
+
+    In code that trains, and where inputs are mixed with others, as by ``a * x + b * x[order]``.
+    """
+    nodes = [*inner(scope)]
+    draws = Counter(name for name, _ in made_by(_DRAWS_ROWS, nodes))
+    once = {name for name, times in draws.items() if times == 1}
+    expressions = [x for x in nodes if isinstance(x, ast.expr)]
+    drawn = [(*of, x) for x in expressions if (of := _ordered_by_draw(x, once))]
+    factors = {id(x) for x in nodes if _is_product(x) for x in ast.walk(x)}
+    trains = has_backward(scope)
+    orders = dict[str, set[str]]()
+    for name, order, node in drawn:
+        if not _INPUTS.fullmatch(name) or trains or id(node) in factors:
+            orders.setdefault(name, set()).add(order)
+    inputs = {name for name in orders if _INPUTS.fullmatch(name)}
+    for name, _, node in drawn:
+        apart = {x for x in inputs if orders[x].isdisjoint(orders.get(name, ()))}
+        if _TARGETS.fullmatch(name) and _belongs_to_any(name, apart):
             yield node
 
 
-def _ordered_by_draw(node: ast.AST) -> str:
-    """The name of what is taken by an index that is drawn for it alone, or shuffled; else empty."""
+def _is_product(node: ast.AST) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
+
+
+def _ordered_by_draw(node: ast.expr, drawn: Collection[str]) -> tuple[str, str] | None:
+    """The name of what is taken by an index that is drawn, or shuffled, and which draw it is.
+
+    Args:
+        node: Some code.
+        drawn: The names that are drawn once.
+    """
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-        is_alone = isinstance(node.slice, ast.Call) and called(node.slice) in _DRAWS_ROWS
-        return ast.unparse(node.value).lower() if is_alone else ""
+        by = node.slice
+        if isinstance(by, ast.Call) and called(by) in _DRAWS_ROWS:
+            return ast.unparse(node.value).lower(), f"{by.lineno}:{by.col_offset}"
+        if isinstance(by, ast.Name) and by.id in drawn:
+            return ast.unparse(node.value).lower(), by.id
     if isinstance(node, ast.Call) and called(node) == "shuffle" and len(node.args) == 1:
-        return ast.unparse(node.args[0]).lower()
-    return ""
+        return ast.unparse(node.args[0]).lower(), f"{node.lineno}:{node.col_offset}"
+    return None

@@ -85,6 +85,34 @@ def test_inputs_and_targets_in_orders_of_their_own_are_found(rows, before, found
 
 
 @pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("x[p], y[q]", ["y[q]"]),
+        ("x[p], y[p]", []),
+        ("a * x + (1 - a) * x[p], y, y[q]", ["y[q]"]),
+        (
+            "a * x + (1 - a) * x[p], a * y + (1 - a) * y[torch.randperm(n)]",
+            ["y[torch.randperm(n)]"],
+        ),
+        ("a * x + (1 - a) * x[p], a * y + (1 - a) * y[p]", []),
+        ("a * x + (1 - a) * x[p], a * z + (1 - a) * z[q]", []),
+        ("a * x + (1 - a) * x[r], y[q]", []),
+    ],
+)
+@pytest.mark.parametrize("trains", [True, False])
+def test_what_is_mixed_with_others_that_are_drawn_for_each_is_found(code, found, trains):
+    text = f"""
+def mixed(x, y, a, n, r):
+    p = torch.randperm(n)
+    q = torch.randperm(n)
+    {"loss.backward()" if trains else "pass"}
+    return {code}
+"""
+    is_found = trains or "a * x" in code
+    assert [told for _, told in found_in(text, parted_pairs)] == (found if is_found else [])
+
+
+@pytest.mark.parametrize(
     ("code", "is_found"),
     [
         ("xs.append(s[i : i + n])\nys.append(s[i + n - 1])", True),
