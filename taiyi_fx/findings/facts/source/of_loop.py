@@ -21,6 +21,7 @@ from taiyi_fx.findings.facts.source.early_clearing import cleared_too_early
 from taiyi_fx.findings.facts.source.endless import endless_targets
 from taiyi_fx.findings.facts.source.evaluations import evaluated_in_training_mode
 from taiyi_fx.findings.facts.source.flips import drawn_apart, parted_flips
+from taiyi_fx.findings.facts.source.grids import turned_grids
 from taiyi_fx.findings.facts.source.held_weights import lagging_targets, live_states
 from taiyi_fx.findings.facts.source.kept_graphs import kept_graphs
 from taiyi_fx.findings.facts.source.loading import copied_generators, weights_of_classes
@@ -187,6 +188,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "parted_pairs": (parted_pairs, "randperm permutation randint choice integers shuffle"),
     "taken_by_number": (taken_by_number, "enumerate"),
     "parted_flip": (parted_flips, "flip"),
+    "turned_grid": (turned_grids, "zeros ones full empty"),
     "drawn_apart": (drawn_apart, "mask box keypoint seg"),
     "leaked_target": (leaked_targets, "y target label"),
     "reversed_returns": (rewards_in_reversed_order, "append"),

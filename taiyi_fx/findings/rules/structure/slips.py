@@ -353,6 +353,13 @@ SLIP_KINDS = (
         "turns images round, and leaves the masks or boxes beside them as they are",
     ),
     SlipKind(
+        "turned_grid",
+        "warning",
+        "Write the row before the column, as images have them: target[i, gy, gx]",
+        "is written at the column before the row, and other cells are taken at the row before the "
+        "column: targets lie elsewhere than what they are of",
+    ),
+    SlipKind(
         "drawn_apart",
         "warning",
         "Draw once for both: if random.random() < 0.5: image, mask = image.flip(-1), mask.flip(-1)",
