@@ -173,6 +173,11 @@ class LossGraph:
     messages: tuple[Messages, ...] = found_by(messages_of)
     """What each layer sends from row to row, by indices."""
 
+    @property
+    def is_of_policy(self) -> bool:
+        """True for a loss with PPO's ratios of probabilities, which need not fall."""
+        return self.odd_ratios is not None
+
 
 def loss_graph_of(
     loss: Any,

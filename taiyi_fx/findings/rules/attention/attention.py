@@ -30,6 +30,8 @@ _RESTS = 0.9
 _LARGE, _TIMES, _STILL = 50.0, 4.0, 1.1
 """A size, a factor over the beginning, and one over a quarter of the numbers: it still grows."""
 _MANY = 2 * STEPS
+_SOLVED = 0.1
+"""The share of what a loss began with, by which it has nearly nothing left to learn."""
 _BEGINS_SO, _EVEN, _UNTRAINED = 0.6, 0.35, 0.9
 _TWO = 2
 """The weight of the first key and the entropy with which no attention begins, and the share of a
@@ -149,8 +151,12 @@ def attention_collapses(evidence: Evidence) -> Iterator[Finding]:
 
 
 def attention_logit_growths(evidence: Evidence) -> Iterator[Finding]:
-    """Attentions whose largest logit has become large, and still grows."""
+    """Attentions whose largest logit has become large, and still grows.
+
+    A note where the loss has come down to little: what is told by one key is told by large logits.
+    """
     collapsed = {found.module for found in attention_collapses(evidence)}
+    others = {"severity": "note"} if _is_solved(evidence) else {}
     for one in evidence.of_quantity("AttentionLogitMax"):
         n = len(one.values)
         if n < _MANY or one.module in collapsed:
@@ -164,7 +170,18 @@ def attention_logit_growths(evidence: Evidence) -> Iterator[Finding]:
             f"step {one.steps[i]}: the largest logit of {one.module!r} reaches {bound:.3g}, and is "
             f"{value:.3g} by now, where it was {usual:.3g}"
         )
-        yield ATTENTION_LOGIT_GROWTH.at(one, i, text, "tens at most, without a trend", value=value)
+        expected = "tens at most, without a trend"
+        yield ATTENTION_LOGIT_GROWTH.at(one, i, text, expected, value=value, **others)
+
+
+def _is_solved(evidence: Evidence) -> bool:
+    """True if a loss has come down to a tenth of what it began with."""
+    losses = evidence.logged.losses if evidence.is_from_the_start else ()
+    return any(
+        len(loss.values) > _MANY
+        and 0 < median(loss.values[-_FIRST:]) <= _SOLVED * median(loss.values[:_FIRST])
+        for loss in losses
+    )
 
 
 def _stays_below(bound: float, one: Watched) -> NDArray[np.bool_]:

@@ -37,6 +37,8 @@ _PART = 0.2
 """Of where the loss began: jumps that are smaller undo little."""
 _MOST_OF_ONE = 12.0
 """The cross entropy of one case that a model is sure of, and wrong about: a chance of 6e-6."""
+_FEW_CASES = 3
+"""So many may be of one batch, as where they are drawn again and again: they are over at once."""
 _LASTS, _STAYS = 5, 3.0
 """Numbers after it that are as high, by so many deviations: then it is no single batch."""
 _TAIL, _ALONE = 0.01, 0.7
@@ -146,7 +148,8 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         has_learnt = medians[i] < _LEARNT * untrained
         is_worse = has_learnt and scores[i] > _CLEAR and loss.values[i] > _WORSE * untrained
         is_odd = is_huge or (is_worse and not is_latest)
-        is_hard = _is_of_one_case(loss, float(jumps[i]), evidence)
+        cases = _cases_of(loss, float(jumps[i]), evidence)
+        is_hard = cases <= 1 or (cases <= _FEW_CASES and bool((after[1:] <= high).all()))
         is_wild = lasts or not (_is_tail(loss.values, medians, is_spike) or is_hard or not is_odd)
         # A loss below 0 has no level of its own: weights that are learnt may make it any number.
         is_wild = is_wild and is_seen and medians[i] > 0
@@ -188,10 +191,10 @@ def _is_tail(values: Numbers, medians: Numbers, is_spike: NDArray[np.bool_]) -> 
     return len(at) > max(_LASTS, _TAIL * len(values)) and bool(is_back.mean() >= _ALONE)
 
 
-def _is_of_one_case(loss: Watched, jump: float, evidence: Evidence) -> bool:
-    """True for a jump of a mean that a single one of its cases may make."""
+def _cases_of(loss: Watched, jump: float, evidence: Evidence) -> float:
+    """How many cases a jump of a mean takes at least; infinitely many where it is not known."""
     cases = [one.cases for one in evidence.logged.of_loss(loss).targets]
-    return bool(cases) and jump * min(cases) <= _MOST_OF_ONE
+    return jump * min(cases) / _MOST_OF_ONE if cases else np.inf
 
 
 def is_unsteady(loss: Watched, evidence: Evidence) -> bool:
@@ -223,9 +226,12 @@ def is_of_a_game(loss: Watched, evidence: Evidence) -> bool:
 
 
 def is_of_player(loss: Watched, evidence: Evidence) -> bool:
-    """True for a loss that is a player's, by its name, or as it is judged or a judge's."""
+    """True for a loss that is a player's, by its name, or as it is judged, a judge's or a policy's.
+
+    Of a policy by PPO's ratios of probabilities.
+    """
     graph = evidence.logged.of_loss(loss).graph
-    is_one = graph is not None and (graph.is_judged or graph.is_judging)
+    is_one = graph is not None and (graph.is_judged or graph.is_judging or graph.is_of_policy)
     return is_one or _PLAYERS.search(loss.quantity.lower()) is not None
 
 

@@ -70,6 +70,15 @@ def test_logits_that_grow_are_told_before_the_collapse():
     assert [*attention_logit_growths(collapsed)] == []
 
 
+@pytest.mark.parametrize(("last", "severity"), [(0.05, "note"), (0.6, "warning")])
+def test_logits_that_grow_as_a_loss_comes_down_to_little_are_a_note(last, severity):
+    site = "h.1.attn.attention()"
+    numbers = {(site, "AttentionLogitMax"): 3 * 1.1**STEPS}
+    numbers["", "loss"] = np.linspace(2.4, last, 40)
+    (found,) = attention_logit_growths(evidence(numbers))
+    assert found.severity == severity
+
+
 @pytest.mark.parametrize(
     ("entropy", "logits"),
     [

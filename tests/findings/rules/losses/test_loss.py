@@ -98,6 +98,21 @@ def test_a_jump_that_a_single_sample_may_make_is_a_note(cases, severity):
     assert [one.severity for one in spikes(known)] == [severity]
 
 
+@pytest.mark.parametrize(("cases", "severity"), [(32, "note"), (64, "warning")])
+@pytest.mark.parametrize("is_back", [True, False])
+def test_one_that_a_few_samples_may_make_is_a_note_if_it_is_over_at_once(cases, severity, is_back):
+    values = np.exp(-np.arange(100) / 3) + 0.01 + NOISE / 1e3
+    values[90 : 91 if is_back else 92] = 0.8
+    known = knowing(of(values), targets={"loss": [Targets(cases, False, 0, 9)]})
+    assert [one.severity for one in spikes(known)] == [severity if is_back else "warning"]
+
+
+def test_a_spike_of_a_policy_is_a_note():
+    values = np.where(np.arange(100) == 70, 60.0, FALLS)
+    known = knowing(of(values), loss_graphs={"loss": LossGraph(odd_ratios=0.0)})
+    assert [one.severity for one in spikes(known)] == ["note"]
+
+
 def test_a_spike_above_where_the_loss_began_is_a_warning():
     values = 2 + 3 * np.exp(-np.arange(80) / 3) + 0.1 * np.sin(np.arange(80))
     values[60] = 6.0
