@@ -149,7 +149,7 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         is_worse = has_learnt and scores[i] > _CLEAR and loss.values[i] > _WORSE * untrained
         is_odd = is_huge or (is_worse and not is_latest)
         cases = _cases_of(loss, float(jumps[i]), evidence)
-        is_hard = cases <= 1 or (cases <= _FEW_CASES and bool((after[1:] <= high).all()))
+        is_hard = cases <= 1 or (cases <= _FEW_CASES and bool((after[1:2] <= high).all()))
         is_wild = lasts or not (_is_tail(loss.values, medians, is_spike) or is_hard or not is_odd)
         # A loss below 0 has no level of its own: weights that are learnt may make it any number.
         is_wild = is_wild and is_seen and medians[i] > 0
