@@ -110,6 +110,7 @@ from taiyi_fx.findings.rules.optimizer.state import (
     extra_steps,
     lost_moments,
     lost_states,
+    shared_states,
     undecaying_moments,
 )
 from taiyi_fx.findings.rules.optimizer.steps import odd_steps, step_sizes, weight_jumps
@@ -201,6 +202,7 @@ RULES: tuple[Rule, ...] = (
     idle_switches,
     large_decays,
     lost_states,
+    shared_states,
     extra_steps,
     lost_steps,
     odd_layers,

@@ -294,3 +294,26 @@ def _is_pulled(part: Any, known: Collection[int]) -> bool:
     """True for a module with parameters that have a gradient and are none of those known."""
     every = [p for p in part.parameters() if p.requires_grad]
     return bool(every) and all(id(p) not in known and p.grad is not None for p in every)
+
+
+def shared_state_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dict[str, str]:
+    """The names of what optimizers keep of parameters, and is the very memory of their gradients.
+
+    Returns:
+        The first of each module's own parameters, by the module's name.
+    """
+    owners, found = owners_of(modules), dict[str, str]()
+    for one, group in _groups(optimizers):
+        for parameter in group["params"]:
+            memory = _memory_of(parameter.grad)
+            kept = getattr(one, "state", {}).get(parameter) or {}
+            shared = [name for name, held in kept.items() if _memory_of(held) == memory]
+            if memory and shared and id(parameter) in owners:
+                found.setdefault(owners[id(parameter)], str(shared[0]))
+    return found
+
+
+def _memory_of(held: Any) -> int:
+    """The address of a plain tensor's entries; 0 of all else."""
+    is_plain = type(held).__name__ == "Tensor" and str(held.layout) == "torch.strided"
+    return held.data_ptr() if is_plain else 0

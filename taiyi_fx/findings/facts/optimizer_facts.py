@@ -13,6 +13,7 @@ from taiyi_fx.findings.facts.of_optimizer import (
     groups_of,
     hidden_in,
     left_out_of,
+    shared_state_of,
     shrinkage_of,
     step_counts_of,
     undecaying_moments_of,
@@ -38,6 +39,7 @@ class OptimizerFacts:
         strangers: The number of the optimizers' parameters that are not the model's.
         hidden: The number of modules in each list of Python that gradients reach and no optimizer
             has, by the module that keeps the list and the name of its attribute.
+        shared_state: The name of what the optimizer keeps in the memory of a gradient, by module.
     """
 
     group_settings: Sequence[GroupSettings] = ()
@@ -49,6 +51,7 @@ class OptimizerFacts:
     left_out: frozenset[str] = frozenset()
     strangers: int = 0
     hidden: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    shared_state: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
     def of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> OptimizerFacts:
@@ -69,4 +72,5 @@ class OptimizerFacts:
             left_out=left_out,
             strangers=strangers,
             hidden=hidden_in(modules, optimizers),
+            shared_state=shared_state_of(modules, optimizers),
         )

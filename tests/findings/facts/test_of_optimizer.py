@@ -12,6 +12,7 @@ from taiyi_fx.findings.facts.of_optimizer import (
     group_settings_of,
     groups_of,
     left_out_of,
+    shared_state_of,
     shrinkage_of,
     step_counts_of,
     undecaying_moments_of,
@@ -236,3 +237,31 @@ def test_the_rate_that_a_scheduler_took_over_is_known_but_for_cycles():
         (group,) = group_settings_of({"": model}, [optimizer])
         found[name] = group.initial
     assert found == {"": 0.0, "factors": 0.5, "cycle": 0.0}
+
+
+@pytest.mark.parametrize(("is_copied", "found"), [(True, {}), (False, {"": "momentum_buffer"})])
+def test_what_is_kept_in_the_memory_of_a_gradient_is_found(is_copied, found):
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    assert shared_state_of({"": model}, [optimizer]) == {}
+    model(torch.ones(1, 2)).sum().backward()
+    for parameter in model.parameters():
+        kept = parameter.grad.clone() if is_copied else parameter.grad.detach()
+        optimizer.state[parameter] = {
+            "step": 1,
+            "momentum_buffer": kept,
+            "sparse": kept.to_sparse(),
+        }
+    assert shared_state_of({"": model}, [optimizer]) == found
+    optimizer.zero_grad(set_to_none=True)
+    assert shared_state_of({"": model}, [optimizer]) == {}
+
+
+def test_a_gradient_without_memory_shares_none():
+    with torch.device("meta"):
+        model = nn.Linear(2, 2)
+    for parameter in model.parameters():
+        parameter.grad = torch.empty_like(parameter)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    optimizer.state[model.weight] = {"momentum_buffer": torch.empty(2, 2, device="meta")}
+    assert shared_state_of({"": model}, [optimizer]) == {}

@@ -1,4 +1,4 @@
-"""The optimizer's state: steps that it has forgotten, and moments that are too small for it."""
+"""The optimizer's state: what it has forgotten or does not own, and moments too small for it."""
 
 from __future__ import annotations
 
@@ -49,6 +49,29 @@ def lost_states(evidence: Evidence) -> Iterator[Finding]:
     )
     found = {"module": "" if is_most else first.module, "value": float(count)}
     yield LOST_STATE.at(first, 0, text, f"{_steps(first)} steps", **found)
+
+
+SHARED_STATE = Kind(
+    "shared_state",
+    "warning",
+    "Keep a copy: state[name] = p.grad.clone(); what clears or adds to the gradient writes into it",
+)
+
+
+def shared_states(evidence: Evidence) -> Iterator[Finding]:
+    """What an optimizer keeps from step to step, and is the gradient itself."""
+    shared = evidence.optimizer.shared_state
+    if not shared or not evidence.series:
+        return
+    module, name = next(iter(shared.items()))
+    more = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
+    text = (
+        f"what the optimizer keeps as {name!r} of {module!r}{more} lies in the memory of the "
+        "gradient: it is lost where gradients are cleared, and holds the latest one alone"
+    )
+    is_most = len(shared) > _MOST * len(evidence.parameters.weight_gradients)
+    site = {"module": "" if is_most else module}
+    yield SHARED_STATE.at(evidence.series[0], 0, text, "memory of its own", **site)
 
 
 EXTRA_STEPS = Kind(

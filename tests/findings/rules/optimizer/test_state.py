@@ -1,4 +1,4 @@
-"""The optimizer's state: steps that it has forgotten, and moments that are too small for it."""
+"""The optimizer's state: what it has forgotten or does not own, and moments too small for it."""
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from taiyi_fx.findings.rules.optimizer.state import (
     extra_steps,
     lost_moments,
     lost_states,
+    shared_states,
     undecaying_moments,
 )
 from tests.findings.given import evidence, knowing
@@ -191,3 +192,43 @@ def test_a_second_step_in_the_loop_is_found():
         optimizer.step()
         optimizer.zero_grad()
     assert "extra_steps" in {one.kind for one in watched.monitor.findings}
+
+
+class KeepsGradients(torch.optim.SGD):
+    """Momentum by hand, which begins as the gradient."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for parameter in self.param_groups[0]["params"]:
+            state = self.state[parameter]
+            if "kept" in state:
+                state["kept"].mul_(0.9).add_(parameter.grad)
+            else:
+                state["kept"] = parameter.grad
+            parameter.sub_(state["kept"], alpha=0.01)
+
+
+@pytest.mark.parametrize(("to_none", "told"), [(False, ["shared_state"]), (True, [])])
+def test_a_state_that_is_the_gradient_is_told_where_gradients_are_cleared_by_zeros(to_none, told):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+    optimizer = KeepsGradients(model.parameters(), 0.01)
+    watched = taiyi_fx.instrument(model, optimizer=optimizer)
+    for step in range(20):
+        optimizer.zero_grad(set_to_none=to_none)
+        x = torch.randn(32, 8)
+        loss = F.mse_loss(watched(x), x[:, :1])
+        loss.backward()
+        watched.monitor.log("loss", loss)
+        watched.monitor.track(step)
+        optimizer.step()
+    found = watched.monitor.findings
+    assert [one.kind for one in found if one.kind == "shared_state"] == told
+    assert all(one.module == "" and "'kept' of '0'" in one.text for one in found[: len(told)])
+
+
+def test_a_state_of_one_module_alone_names_it():
+    known = evidence({(name, "WeightGradNorm"): 1.0 for name in NAMES})
+    (found,) = shared_states(knowing(known, shared_state={"b": "kept"}))
+    assert found.module == "b"
+    assert [*shared_states(known)] == []
