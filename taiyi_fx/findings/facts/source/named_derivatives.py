@@ -48,7 +48,21 @@ def derived(values: Sequence[ast.expr], helpers: Mapping[str, Function]) -> Deri
     names = [argument.arg for argument in helper.args.args]
     given = dict(zip(names, value.args, strict=False))
     of, by = (given.get(name_in(x)) for x in returned.args[:2])
-    return None if of is None or by is None else Derivative(returned, name_in(of), name_in(by))
+    if of is None or by is None:
+        return None
+    return Derivative(_as_asked(returned, helper, value), name_in(of), name_in(by))
+
+
+def _as_asked(returned: ast.Call, helper: Function, call: ast.Call) -> ast.Call:
+    """The derivative that a function returns, with what it hands on from a call: ``**options``."""
+    options = helper.args.kwarg.arg if helper.args.kwarg else ""
+    handed = [x for x in returned.keywords if x.arg is None and ast.unparse(x.value) == options]
+    if not handed:
+        return returned
+    own = {x.arg for x in (*helper.args.args, *helper.args.kwonlyargs)}
+    more = [keyword for keyword in call.keywords if keyword.arg not in own]
+    told = [keyword for keyword in returned.keywords if keyword not in handed] + more
+    return ast.copy_location(ast.Call(returned.func, returned.args, told), call)
 
 
 def _returned(helper: Function) -> ast.Call | None:

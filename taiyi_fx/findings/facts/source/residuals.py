@@ -15,10 +15,12 @@ from taiyi_fx.findings.facts.source.named_derivatives import (
 from taiyi_fx.findings.facts.source.syntax import (
     Scope,
     called,
+    calls_in,
     minimized_in,
     scopes_of,
     statements_in,
     values_in,
+    whose,
 )
 
 
@@ -36,12 +38,24 @@ def residuals_without_graph(tree: ast.Module) -> Iterator[ast.expr]:
         made = {name: derived(of, helpers) for name, of in values.items()}
         known = {name: one for name, one in made.items() if one and keeps_no_graph(one.call)}
         if known:
-            told = {x for x in values if any(map(_requires_gradient, values[x]))}
+            told = {x for x in values if any(map(_requires_gradient, values[x]))} | {
+                whose(call) for call in calls_in(scope) if called(call) == "requires_grad_"
+            }
             made_of = _parts_of_loss(scope, values, known)
             for name, one in known.items():
-                if {name, one.of} <= made_of and one.by in told and one.of not in known:
+                is_compared = {name, _output_of(one, made)} <= made_of
+                if is_compared and one.by in told and one.of not in known:
                     found[id(one.call)] = one.call
     yield from found.values()
+
+
+def _output_of(one: Derivative, made: Mapping[str, Derivative | None]) -> str:
+    """The name of what is differentiated at last, of a derivative of derivatives."""
+    seen = set[str]()
+    while (before := made.get(one.of)) is not None and one.of not in seen:
+        seen.add(one.of)
+        one = before
+    return one.of
 
 
 def _requires_gradient(value: ast.expr) -> bool:

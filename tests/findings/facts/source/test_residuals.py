@@ -38,6 +38,39 @@ def test_a_derivative_of_an_output_that_the_loss_is_made_of_is_found():
     assert lines(residual="F.mse_loss(dx, -k * x)") == [3]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        ("create_graph=True", "retain_graph=True", [10]),
+        ("create_graph=True", "create_graph=True", []),
+        ("retain_graph=True", "create_graph=True", [9]),
+        ("create_graph=True", "**options", []),
+    ],
+)
+def test_a_function_that_hands_on_what_it_is_told_is_as_it_is_told(first, second, found):
+    code = f"""
+def derivative(u, x, **told):
+    return torch.autograd.grad(u, x, torch.ones_like(u), **told)[0]
+
+for step in range(100):
+    x = torch.rand(128, 1)
+    x.requires_grad_(True)
+    u = model(x)
+    u_x = derivative(u, x, {first})
+    u_xx = derivative(u_x, x, {second})
+    residual = -u_xx + u_x + u - source(x)
+    loss = residual.square().mean()
+    loss.backward()
+"""
+    assert [line for line, _ in found_in(code, residuals_without_graph)] == found
+
+
+def test_derivatives_by_each_others_names_have_no_end():
+    code = CODE.replace("x = model(t)", "x = derivative(dx, t)")
+    made = code.format(told="", by="s.requires_grad_()", made="derivative(x, t)", residual="dx + x")
+    assert found_in(made, residuals_without_graph) == []
+
+
 def test_names_may_be_set_several_at_once():
     assert lines(made="derivative(x, t)\n    dx, dy = derivative(x, t), derivative(y, t)") == []
     code = CODE.replace("dx = {made}", "dx, other = derivative(x, t), 3")
