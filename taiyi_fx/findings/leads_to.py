@@ -206,7 +206,10 @@ EDGES: tuple[Edge, ...] = (
     Edge("leaked_target", "held_targets"),
     Edge("rounded_times", "rounded_input"),
     Edge("rounded_times rounded_input", "wild_input"),
-    Edge("taken_by_number parted_pairs turned_grid", "plateau overfitting evaluation_gap"),
+    Edge(
+        "taken_by_number parted_pairs turned_grid foreign_noise",
+        "plateau overfitting evaluation_gap",
+    ),
     Edge("odd_setting", "small_steps odd_steps", _is_of_all),
     Edge(
         "odd_setting",

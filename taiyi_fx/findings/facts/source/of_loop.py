@@ -42,6 +42,7 @@ from taiyi_fx.findings.facts.source.policies import (
     turned_preferences,
     turned_ratios,
 )
+from taiyi_fx.findings.facts.source.predicted_noise import foreign_noise
 from taiyi_fx.findings.facts.source.reach import Reach
 from taiyi_fx.findings.facts.source.refitted import fitted_to_each, refitted_to_evaluation
 from taiyi_fx.findings.facts.source.remade import remade_optimizers
@@ -176,6 +177,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "endless_target": (endless_targets, "gamma discount"),
     "uncumulated_noise": (uncumulated_noise, "cumprod"),
     "product_of_betas": (products_of_betas, "cumprod"),
+    "foreign_noise": (foreign_noise, "randn"),
     "uniform_noise": (uniform_noise, "rand_like"),
     "rounded_times": (rounded_times, "float32 float single"),
     "refitted": (refitted_to_evaluation, "fit_transform"),

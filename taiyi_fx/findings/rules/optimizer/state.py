@@ -59,7 +59,7 @@ SHARED_STATE = Kind(
 
 
 def shared_states(evidence: Evidence) -> Iterator[Finding]:
-    """What an optimizer keeps from step to step, and is the gradient itself."""
+    """Optimizers that keep a gradient itself from step to step, and no copy of it."""
     shared = evidence.optimizer.shared_state
     if not shared or not evidence.series:
         return

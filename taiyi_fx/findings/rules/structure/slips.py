@@ -214,6 +214,14 @@ SLIP_KINDS = (
         "puts the two views of a sample elsewhere than where the loss looks for them",
     ),
     SlipKind(
+        "foreign_noise",
+        "warning",
+        "Hand it to what noises the samples, as q_sample(x0, t, noise), so that it can be found "
+        "again in them",
+        "is noise that the loss compares with, and that nothing else is made of: what the model is "
+        "given was noised by another draw, or not at all",
+    ),
+    SlipKind(
         "uniform_noise",
         "warning",
         "Draw it by torch.randn_like: rand_like has a mean of a half, and no number below 0",
