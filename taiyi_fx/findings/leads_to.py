@@ -206,6 +206,8 @@ EDGES: tuple[Edge, ...] = (
     Edge("leaked_target", "held_targets"),
     Edge("rounded_times", "rounded_input"),
     Edge("rounded_times rounded_input", "wild_input"),
+    Edge("foreign_noise", "drift"),
+    Edge("mistaken_tensor", _OF_LARGE_STEPS + " vanishing_gradient plateau"),
     Edge(
         "taken_by_number parted_pairs turned_grid foreign_noise",
         "plateau overfitting evaluation_gap",

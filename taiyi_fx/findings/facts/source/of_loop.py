@@ -51,6 +51,7 @@ from taiyi_fx.findings.facts.source.residuals import residuals_without_graph
 from taiyi_fx.findings.facts.source.restored import never_restored
 from taiyi_fx.findings.facts.source.rounded_times import rounded_times
 from taiyi_fx.findings.facts.source.running import Running
+from taiyi_fx.findings.facts.source.saved_tensors import mistaken_tensors
 from taiyi_fx.findings.facts.source.scaling import scaled_clips, scalers_never_updated
 from taiyi_fx.findings.facts.source.schedules import misplaced_schedules
 from taiyi_fx.findings.facts.source.second_derivatives import second_derivatives
@@ -177,6 +178,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "endless_target": (endless_targets, "gamma discount"),
     "uncumulated_noise": (uncumulated_noise, "cumprod"),
     "product_of_betas": (products_of_betas, "cumprod"),
+    "mistaken_tensor": (mistaken_tensors, "save_for_backward"),
     "foreign_noise": (foreign_noise, "randn"),
     "uniform_noise": (uniform_noise, "rand_like"),
     "rounded_times": (rounded_times, "float32 float single"),

@@ -214,6 +214,14 @@ SLIP_KINDS = (
         "puts the two views of a sample elsewhere than where the loss looks for them",
     ),
     SlipKind(
+        "mistaken_tensor",
+        "warning",
+        "Save the tensor that backward computes with, and in the same order; "
+        "torch.autograd.gradcheck compares the two",
+        "is saved for backward, which takes it by the name of another tensor of the forward: its "
+        "gradients are not the forward's",
+    ),
+    SlipKind(
         "foreign_noise",
         "warning",
         "Hand it to what noises the samples, as q_sample(x0, t, noise), so that it can be found "
