@@ -207,9 +207,10 @@ EDGES: tuple[Edge, ...] = (
     Edge("rounded_times", "rounded_input"),
     Edge("rounded_times rounded_input", "wild_input"),
     Edge("foreign_noise", "drift"),
-    Edge("mistaken_tensor", _OF_LARGE_STEPS + " vanishing_gradient plateau"),
+    Edge("foreign_condition", "divergence plateau"),
+    Edge("mistaken_tensor", f"{_OF_LARGE_STEPS} vanishing_gradient plateau"),
     Edge(
-        "taken_by_number parted_pairs turned_grid foreign_noise",
+        "taken_by_number parted_pairs turned_grid foreign_noise left_sorted",
         "plateau overfitting evaluation_gap",
     ),
     Edge("odd_setting", "small_steps odd_steps", _is_of_all),

@@ -1,6 +1,6 @@
 """Code in the source of a module's class that does not what it seems to: a result is thrown away, a
 dropout goes on in evaluation, places are counted along the first axis, an embedding is given the
-indices of another one.
+indices of another one, rows stay sorted by their lengths.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import types
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from taiyi_fx.findings.facts.source.left_sorted import rows_left_sorted
 from taiyi_fx.findings.facts.source.lookups import foreign_lookups
 from taiyi_fx.findings.facts.source.slip import Slip, shortened
 from taiyi_fx.findings.facts.source.syntax import parsed
@@ -132,6 +133,7 @@ def _of_function(function: types.FunctionType, own: _Own) -> Iterator[Slip]:
     asked = {id(inner) for node in ast.walk(tree) if _asks(node) for inner in ast.walk(node)}
     known = {id(node): "torn_view" for node in torn_views(tree)}
     known |= {id(node): "foreign_lookup" for node in foreign_lookups(tree, own.embeddings)}
+    known |= {id(node): "left_sorted" for node in rows_left_sorted(tree)}
     for node in ast.walk(tree):
         kind = known.get(id(node)) or _kind_of(node, own)
         if kind and not (kind == "dropout_in_evaluation" and id(node) in asked):

@@ -11,6 +11,7 @@ from taiyi_fx.findings.facts.source.arguments import swapped_arguments
 from taiyi_fx.findings.facts.source.averages import averages_without_buffers, turned_averages
 from taiyi_fx.findings.facts.source.clearing import cleared_between, clipped_between
 from taiyi_fx.findings.facts.source.clipping import clips_behind_steps
+from taiyi_fx.findings.facts.source.conditions import foreign_conditions
 from taiyi_fx.findings.facts.source.derivatives import terms_without_gradient
 from taiyi_fx.findings.facts.source.diffusion import (
     products_of_betas,
@@ -179,6 +180,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "uncumulated_noise": (uncumulated_noise, "cumprod"),
     "product_of_betas": (products_of_betas, "cumprod"),
     "mistaken_tensor": (mistaken_tensors, "save_for_backward"),
+    "foreign_condition": (foreign_conditions, "d( dis critic judge"),
     "foreign_noise": (foreign_noise, "randn"),
     "uniform_noise": (uniform_noise, "rand_like"),
     "rounded_times": (rounded_times, "float32 float single"),

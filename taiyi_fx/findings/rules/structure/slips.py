@@ -222,6 +222,13 @@ SLIP_KINDS = (
         "gradients are not the forward's",
     ),
     SlipKind(
+        "foreign_condition",
+        "warning",
+        "Judge a sample by the condition that it was made by: D(G(z, c), c)",
+        "is the condition that a sample is judged by, and it was made by another one: the "
+        "generator learns to pass over its condition",
+    ),
+    SlipKind(
         "foreign_noise",
         "warning",
         "Hand it to what noises the samples, as q_sample(x0, t, noise), so that it can be found "
@@ -425,6 +432,14 @@ SLIP_KINDS = (
         "warning",
         "Give them in the order of the model's forward, or by name",
         "gives the model two inputs in each other's place, as the names in its forward tell",
+    ),
+    SlipKind(
+        "left_sorted",
+        "warning",
+        "Put the rows back: h[order.argsort()]; or call pack_padded_sequence with "
+        "enforce_sorted=False, which does both",
+        "sorts the rows by their lengths, and nothing puts them back: outputs belong to other "
+        "samples than those that the loss compares them with",
     ),
     SlipKind(
         "foreign_lookup",

@@ -228,6 +228,18 @@ def test_files_with_hooks_of_saved_tensors_are_known(monkeypatch):
 WORD = "check" + "point(block, x)"
 
 
+class Reader(nn.Module):
+    def forward(self, x, lengths):
+        lengths, order = lengths.sort(descending=True)
+        packed = nn.utils.rnn.pack_padded_sequence(x[order], lengths, batch_first=True)
+        return self.gru(packed)[1]
+
+
+def test_rows_that_stay_sorted_are_found():
+    (slip,) = slips_of({"": Reader()})[""]
+    assert (slip.kind, slip.code) == ("left_sorted", "lengths.sort(descending=True)")
+
+
 def test_an_embedding_that_is_given_the_indices_of_another_is_found():
     (slip,) = slips_of({"": Ratings()})[""]
     assert (slip.kind, slip.code) == ("foreign_lookup", "self.item_emb(user)")

@@ -157,7 +157,7 @@ def test_what_a_mode_or_buffers_change_is_told_of_models_that_have_such(kind, se
 
 def test_each_kind_of_slip_that_is_read_has_words_to_be_told_by_and_none_else():
     of_classes = (
-        "dropout_in_evaluation dropped_result batch_as_places adds_nothing torn_view foreign_lookup "
-        "swapped_inputs"
+        "dropout_in_evaluation dropped_result batch_as_places adds_nothing torn_view "
+        "foreign_lookup left_sorted swapped_inputs"
     )
     assert {kind.name for kind in SLIP_KINDS} == {*_READERS, *of_classes.split()}
