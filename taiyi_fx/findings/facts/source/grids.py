@@ -23,8 +23,10 @@ def turned_grids(tree: ast.Module) -> Iterator[ast.expr]:
     """The cells that are written at ``[x, y]``, in code which takes others at ``[y, x]``.
 
     As ``target[i, gx, gy] = 1`` beside ``image[y : y + h, x : x + w]``. Written into what the code
-    makes itself and never takes in either order, as it does where it means that one, or both.
+    makes itself and never takes in either order, as it does where it means that one, or both. Not
+    of counts, as of pairs: ``table[x, y] += 1``.
     """
+    counts = {id(x.target) for x in ast.walk(tree) if isinstance(x, ast.AugAssign)}
     found = [
         (order, node) for scope in scopes_of(tree) for order, node in _ordered(list(inner(scope)))
     ]
@@ -39,7 +41,8 @@ def turned_grids(tree: ast.Module) -> Iterator[ast.expr]:
         if any(_makes(x) for x in ast.walk(value))
     }
     for order, node in found:
-        if order == "xy" and ast.unparse(node.value) in made - meant:
+        is_told = order == "xy" and id(node) not in counts
+        if is_told and ast.unparse(node.value) in made - meant:
             yield node
 
 

@@ -17,7 +17,7 @@ def targets_of(boxes):
         gx, gy = int(cx / 8), int(cy / 8)
         row, col = int(cy / 8), int(cx / 8)
         j, k = int(cy / 8), int(cx / 8)
-        {target} = 1
+        {target} {sets} 1
     {then}
     return target
 """
@@ -28,8 +28,9 @@ def found(
     image="image[y : y + h, x : x + w]",
     made="torch.zeros(8, 4, 4)",
     then="pass",
+    sets="=",
 ):
-    code = CODE.format(target=target, image=image, made=made, then=then)
+    code = CODE.format(target=target, image=image, made=made, then=then, sets=sets)
     return [text for _, text in found_in(code, turned_grids)]
 
 
@@ -56,6 +57,7 @@ def test_cells_in_another_order_than_those_of_images_are_found(target, image):
         {"made": "Image.open(path).load()"},
         {"then": "print(target[0, gx, gy])"},
         {"then": "target[i, gy, gx] = 1"},
+        {"sets": "+="},
     ],
     ids=str,
 )
