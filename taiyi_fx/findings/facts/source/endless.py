@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from taiyi_fx.findings.facts.source.syntax import (
     Scope,
@@ -15,6 +16,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     inner,
     names_in,
     scopes_of,
+    signed_terms_of,
     statements_in,
     terms_of,
     values_in,
@@ -23,6 +25,7 @@ from taiyi_fx.findings.facts.source.syntax import (
 _DISCOUNT = re.compile(r"(\w+[._])?(gamma|discount(_factor)?)")
 _ENDS = re.compile(r"done|term|mask|final|alive|absorb|where|fill|end|continu|valid")
 """Parts of the names by which code leaves out what comes after an end."""
+_OF_LISTS = frozenset({"append", "extend", "appendleft"})
 _BEST = frozenset({"max", "amax", "gather"})
 """What a network's values of actions are asked for: the best, or that of one action."""
 
@@ -31,9 +34,12 @@ def endless_targets(tree: ast.Module) -> Iterator[ast.expr]:
     """The sums of a reward and the discounted best value of the next state, as it is.
 
     As ``r + gamma * target_net(s2).max(1).values``, in code that trains, where no name that the
-    value or the sum goes through says that an episode may have ended.
+    value or the sum goes through says that an episode may have ended. And differences in time, as
+    ``delta = r[t] + gamma * v[t + 1] - v[t]``, in code that has no such name at all.
     """
     for scope in scopes_of(tree):
+        if not _tells_ends(scope):
+            yield from (x.value for x in statements_in(scope) if _is_difference(x))
         for node in statements_in(scope) if has_backward(scope) else ():
             if not isinstance(node, ast.Assign):
                 continue
@@ -42,6 +48,25 @@ def endless_targets(tree: ast.Module) -> Iterator[ast.expr]:
                 later = next((x for x in map(_discounted, terms_of(value)) if x is not None), None)
                 if later is not None and _is_best(later, scope) and _is_plain(node, scope):
                     yield value
+
+
+def _is_difference(node: ast.stmt) -> TypeGuard[ast.Assign]:
+    """True for what is set to a sum with a discounted entry of the next step, less that of this."""
+    if not isinstance(node, ast.Assign):
+        return False
+    terms = [*signed_terms_of(node.value)]
+    later = [x for sign, term in terms if sign > 0 and (x := _discounted(term)) is not None]
+    now = {ast.unparse(term) for sign, term in terms if sign < 0}
+    return len(terms) > 2 and any(_before(x) in now for x in later)
+
+
+def _before(entry: ast.expr) -> str:
+    """The entry before the next one, as ``"v[t]"`` of ``v[t + 1]``; empty of others."""
+    place = entry.slice if isinstance(entry, ast.Subscript) else None
+    if not isinstance(entry, ast.Subscript) or not isinstance(place, ast.BinOp):
+        return ""
+    is_next = isinstance(place.op, ast.Add) and ast.unparse(place.right) == "1"
+    return f"{ast.unparse(entry.value)}[{ast.unparse(place.left)}]" if is_next else ""
 
 
 def _discounted(term: ast.expr) -> ast.expr | None:
@@ -83,4 +108,4 @@ def _tells_ends(node: ast.AST) -> bool:
         getattr(x, "id", "") or getattr(x, "attr", "") or getattr(x, "arg", "") or ""
         for x in ast.walk(node)
     )
-    return any(_ENDS.search(one.lower()) for one in named)
+    return any(_ENDS.search(one.lower()) for one in named if one not in _OF_LISTS)

@@ -67,3 +67,33 @@ def test_one_that_is_set_by_an_end_later_is_none():
 
 def test_in_code_that_does_not_train_there_is_none():
     assert found_in(f"def value(r, s2):\n    q = {BEST}\n    return q", endless_targets) == []
+
+
+ADVANTAGES = """
+def collect(self):
+    rewards, values, {names} = [], [], []
+    for step in range(self.horizon):
+        {stepped} = self.env.step(action)
+        rewards.append(r), values.append(v)
+    for t in reversed(range(self.horizon)):
+        delta = {delta}
+        run = delta + self.gamma * self.lam * run
+"""
+DELTA = "rewards[t] + self.gamma * values[t + 1] - values[t]"
+
+
+@pytest.mark.parametrize(
+    ("delta", "names", "stepped", "is_found"),
+    [
+        (DELTA, "actions", "_, r, _", True),
+        ("self.gamma * v[t + 1] + r[t] - v[t]", "actions", "_, r, _", True),
+        (DELTA, "dones", "_, r, _", False),
+        (DELTA, "actions", "_, r, done", False),
+        (DELTA.replace("values[t + 1]", "values[t + 1] * alive[t]"), "actions", "_, r, _", False),
+        (DELTA.replace("t + 1", "t + 2"), "actions", "_, r, _", False),
+        ("rewards[t] + self.gamma * run", "actions", "_, r, _", False),
+    ],
+)
+def test_differences_in_time_without_a_word_of_ends_are_found(delta, names, stepped, is_found):
+    code = ADVANTAGES.format(delta=delta, names=names, stepped=stepped)
+    assert [text for _, text in found_in(code, endless_targets)] == [delta] * is_found
