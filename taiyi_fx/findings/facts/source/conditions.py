@@ -24,7 +24,8 @@ _CONDITION = re.compile(
 def foreign_conditions(tree: ast.Module) -> Iterator[ast.expr]:
     """The conditions that a judge is given beside a sample which was made by another one.
 
-    As ``fake = G(z, drawn)`` and ``D(fake, labels)``.
+    As ``fake = G(z, drawn)`` and ``D(fake, labels)``. Not where one is made of the other, or both
+    of a third, as by ``c = one_hot(labels)``.
     """
     for scope in scopes_of(tree):
         values = values_in(statements_in(scope))
@@ -32,8 +33,22 @@ def foreign_conditions(tree: ast.Module) -> Iterator[ast.expr]:
             if _JUDGE.fullmatch(called(call).lower()) and len(call.args) == 2:
                 sample, given = call.args
                 made_by = _condition_of(sample, values)
-                if made_by and _is_condition(given) and ast.unparse(given) != made_by:
-                    yield given
+                if made_by and _is_condition(given):
+                    sources = (_sources_of(name, values) for name in (made_by, ast.unparse(given)))
+                    if set.isdisjoint(*sources):
+                        yield given
+
+
+def _sources_of(name: str, values: Mapping[str, Sequence[ast.expr]]) -> set[str]:
+    """The conditions that one is made of, itself among them."""
+    left, found = [name], set[str]()
+    while left:
+        one = left.pop()
+        if one not in found:
+            found.add(one)
+            inner = (x for value in values.get(one, ()) for x in ast.walk(value))
+            left += [ast.unparse(x) for x in inner if _is_condition(x)]
+    return found
 
 
 def _condition_of(sample: ast.expr, values: Mapping[str, Sequence[ast.expr]]) -> str:
@@ -50,5 +65,5 @@ def _condition_of(sample: ast.expr, values: Mapping[str, Sequence[ast.expr]]) ->
     return ""
 
 
-def _is_condition(value: ast.expr) -> bool:
+def _is_condition(value: ast.AST) -> bool:
     return isinstance(value, ast.Name) and _CONDITION.fullmatch(value.id.lower()) is not None

@@ -42,6 +42,9 @@ def test_a_condition_that_the_sample_was_not_made_by_is_found(fake, judged):
         {"fake": "G(z, 0.5)"},
         {"fake": "G(photo)", "judged": "D(fake, photo)"},
         {"judged": "encoder(fake, labels)"},
+        {"fake": "G(z, c)\n    c = one_hot(labels)"},
+        {"fake": "G(z, c_g)\n    c_g = embed(c)\n    c = labels.to(device)"},
+        {"fake": "G(z, c)\n    c, c_d = one(labels), two(labels)", "judged": "D(fake, c_d)"},
     ],
     ids=str,
 )
