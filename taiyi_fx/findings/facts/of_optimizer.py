@@ -115,9 +115,8 @@ def step_counts_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dic
     for optimizer in optimizers:
         if _rule(optimizer) != "adam":
             continue
-        state = getattr(optimizer, "state", {})
         for parameter in (p for group in optimizer.param_groups for p in group["params"]):
-            own = state.get(parameter) or {"step": 0}
+            own = _state_of(optimizer, parameter) or {"step": 0}
             count: Any = own.get("step")  # Lion, as it is mostly written, counts none
             is_here = getattr(getattr(count, "device", None), "type", "") == "cpu"
             is_number = isinstance(count, (int, float)) or (is_here and count.numel() == 1)
@@ -172,6 +171,13 @@ def _groups(optimizers: Sequence[Any]) -> list[tuple[Any, Mapping[str, Any]]]:
     return [(optimizer, group) for optimizer in optimizers for group in optimizer.param_groups]
 
 
+def _state_of(optimizer: Any, parameter: Any) -> Mapping[str, Any]:
+    """What an optimizer keeps of a parameter by names; nothing of one that keeps a tensor alone."""
+    state = getattr(optimizer, "state", {})
+    kept = state.get(parameter) if isinstance(state, Mapping) else None
+    return kept if isinstance(kept, Mapping) else {}
+
+
 def _given_to(optimizers: Sequence[Any]) -> set[int]:
     """The ids of the parameters that some optimizers have."""
     return {id(p) for _, group in _groups(optimizers) for p in group["params"]}
@@ -212,7 +218,7 @@ def undecaying_moments_of(
     found: dict[int, tuple[str, float]] = {}
     for one, group in _groups(optimizers):
         for parameter in group["params"]:
-            kept = _undecaying(getattr(one, "state", {}).get(parameter) or {}, group)
+            kept = _undecaying(_state_of(one, parameter), group)
             if kept is not None:
                 found[id(parameter)] = kept
     own = {name: [id(p) for p in own_parameters(module)] for name, module in modules.items()}
@@ -306,8 +312,8 @@ def shared_state_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> di
     for one, group in _groups(optimizers):
         for parameter in group["params"]:
             memory = _memory_of(parameter.grad)
-            kept = getattr(one, "state", {}).get(parameter) or {}
-            shared = [name for name, held in kept.items() if _memory_of(held) == memory]
+            kept = _state_of(one, parameter).items()
+            shared = [name for name, held in kept if _memory_of(held) == memory]
             if memory and shared and id(parameter) in owners:
                 found.setdefault(owners[id(parameter)], str(shared[0]))
     return found

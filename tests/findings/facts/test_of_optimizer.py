@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from taiyi_fx.findings import OptimizerFacts
 from taiyi_fx.findings.facts.of_optimizer import (
     GroupSettings,
     decays_of,
@@ -265,3 +266,17 @@ def test_a_gradient_without_memory_shares_none():
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     optimizer.state[model.weight] = {"momentum_buffer": torch.empty(2, 2, device="meta")}
     assert shared_state_of({"": model}, [optimizer]) == {}
+
+
+@pytest.mark.parametrize("kept", [torch.zeros(2, 2), [1], None, 3])
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam])
+def test_an_optimizer_may_keep_other_things_than_names(kept, kind):
+    model = nn.Linear(2, 2)
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer = kind(model.parameters(), 0.1)
+    for parameter in model.parameters():
+        optimizer.state[parameter] = kept
+    found = OptimizerFacts.of({"": model}, [optimizer])
+    assert (found.shared_state, found.undecaying_moments) == ({}, {})
+    optimizer.state = kept
+    assert OptimizerFacts.of({"": model}, [optimizer]).shared_state == {}
