@@ -172,7 +172,7 @@ def _groups(optimizers: Sequence[Any]) -> list[tuple[Any, Mapping[str, Any]]]:
 
 
 def _state_of(optimizer: Any, parameter: Any) -> Mapping[str, Any]:
-    """What an optimizer keeps of a parameter by names; nothing of one that keeps a tensor alone."""
+    """The things an optimizer keeps of a parameter by names; none where it keeps a tensor alone."""
     state = getattr(optimizer, "state", {})
     kept = state.get(parameter) if isinstance(state, Mapping) else None
     return kept if isinstance(kept, Mapping) else {}
