@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from taiyi_fx.reductions import fingerprint
     from taiyi_fx.runs import Run, open_run
     from taiyi_fx.schedule import adaptive, at_steps, every, linear
+    from taiyi_fx.step_checks import step_check
     from taiyi_fx.verification import Verification, verify
     from taiyi_fx.warning import MonitorWarning
     from taiyi_fx.writers.visualization import Visualization
@@ -117,6 +118,7 @@ __all__ = [
     "quantities",
     "quantity",
     "report",
+    "step_check",
     "verify",
     "weight",
     "weight_grad",
@@ -182,6 +184,7 @@ _HOMES = {
     "at_steps": "schedule",
     "every": "schedule",
     "linear": "schedule",
+    "step_check": "step_checks",
     "Verdict": "quantities.health",
     "Verification": "verification",
     "verify": "verification",

@@ -429,6 +429,11 @@ class Monitor:
         if is_back:
             self._responder.watch.clear()
 
+    @property
+    def is_paused(self) -> bool:
+        """True between `pause` and `resume`."""
+        return self._tracker.steps.is_paused
+
     def pause(self) -> None:
         """Reads and records nothing until `resume`; the model runs its own forward."""
         self._tracker.pause()

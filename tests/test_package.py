@@ -28,7 +28,7 @@ def test_the_public_names_are_these():
         "MonitorWarning", "NoValue", "NonFiniteSite", "PairReduction", "Preset", "Quantities", "Quantity", "QuantityInfo",
         "Record", "Recorder", "Recording", "Records", "Reduction", "Replay", "Run", "TrainedParameter", "Verdict", "Verification", "Visualization", "adaptive", "at_steps", "buffer", "call", "capture_of", "coordinate_check", "describe_optimizer", "diagram", "edit", "every", "fingerprint", "graph_of", "input", "input_grad",
         "instrument", "linear", "monitor_of", "open_run", "output", "output_grad", "pair", "parameter", "parameter_grad", "preset", "presets",
-        "previous", "quantities", "quantity", "report", "verify", "weight", "weight_grad",
+        "previous", "quantities", "quantity", "report", "step_check", "verify", "weight", "weight_grad",
     ]  # fmt: skip
 
 

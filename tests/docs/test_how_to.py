@@ -7,6 +7,7 @@ import pytest
 from tests.docs.pages import DOCS, ROOT, run, without_numbers
 
 SHOWN = {
+    "how-to/check-a-step": 3,
     "how-to/findings": 3,
     "how-to/first-nan": 5,
     "how-to/nan-last-night": 11,

@@ -126,9 +126,10 @@ def _columns(values, steps):
 
 
 def kinds():
-    """All kinds that are declared anywhere among the rules."""
-    for found in pkgutil.walk_packages(taiyi_fx.findings.__path__, "taiyi_fx.findings."):
-        module = importlib.import_module(found.name)
+    """All kinds that are declared anywhere among the rules, and of steps that are tried."""
+    found = pkgutil.walk_packages(taiyi_fx.findings.__path__, "taiyi_fx.findings.")
+    for name in (*(each.name for each in found), "taiyi_fx.step_checks.kinds"):
+        module = importlib.import_module(name)
         for known in vars(module).values():
             every = known if isinstance(known, tuple) else (known,)
             yield from (x for x in every if isinstance(x, Kind))

@@ -1,0 +1,198 @@
+"""A step of a training, tried on one batch before it is trained with."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from taiyi_fx.findings.causes import by_severity
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.listed import Findings
+from taiyi_fx.step_checks.batch import batch_of
+from taiyi_fx.step_checks.blame import first_wrong
+from taiyi_fx.step_checks.gradients import gradient_findings
+from taiyi_fx.step_checks.inputs import input_findings
+from taiyi_fx.step_checks.kinds import NOT_FINITE, UNREPEATABLE
+from taiyi_fx.step_checks.learning import learning_findings
+from taiyi_fx.step_checks.places import future_findings, padding_findings
+from taiyi_fx.step_checks.precision import precision_findings
+from taiyi_fx.step_checks.rows import crossing_findings, order_findings
+from taiyi_fx.step_checks.trial import Seen, Trial, Trials, trial
+from taiyi_fx.step_checks.untried import Untried
+
+
+def step_check(
+    model: nn.Module,
+    step: Callable[..., Any],
+    *args: Any,
+    optimizer: Optimizer | None = None,
+    **kwargs: Any,
+) -> Findings:
+    """Tries a step of a training on one batch, and returns what is wrong with it.
+
+    The step is run some dozens of times, with parameters, samples, places and types changed, and
+    what its loss and the model's outputs do is compared with what they should:
+
+    - ``finite numbers`` and ``repetition``: the loss is finite, and the same a second time.
+    - ``gradient``: the loss changes with the parameters as its gradient says (central differences
+      in float64).
+    - ``order``: it stays the same when the samples of the batch come in another order.
+    - ``samples``: the output of a sample does not depend on other samples.
+    - ``inputs``: each tensor of the batch has an effect.
+    - ``future``: where the next token is asked for, an output depends on none that come later.
+    - ``padding``: it does not depend on what a mask, or lengths, leave out.
+    - ``precision``: the loss in the model's own type is that of float64.
+    - ``learning``, with an optimizer: a hundred updates on the batch alone bring the loss down.
+
+    What depends on chance is drawn from the same seeds each time. All that exchanges samples,
+    places or types is tried in evaluation mode. Behind it the model, its gradients, the optimizer
+    and random numbers are as before; what else the step changes, such as a list that losses are
+    appended to, is not put back.
+
+    Args:
+        model: The model; of several, one that has them as parts, or one of them, as those that
+            the step's function names are known, too.
+        step: Takes the batch, and returns its loss with its graph, or something with a ``loss``,
+            such as what models of transformers return: it calls neither backward nor the optimizer.
+        *args: The batch, of two samples at least, as the step takes it: by position.
+        optimizer: The optimizer, if learning is to be tried: not by itself, but by another one of
+            its class with its options. Only what it has is to get a gradient.
+        **kwargs: The batch by name.
+
+    Returns:
+        The findings, most urgent first; shown, they say what was tried and what could not be.
+
+    Raises:
+        TypeError: The step returns no loss.
+        ValueError: There is nothing to learn in the model.
+        Exception: What the step itself raises.
+
+    Example::
+
+        def step(x, y):
+            return F.cross_entropy(model(x), y)
+
+        print(taiyi_fx.step_check(model, step, *next(iter(loader)), optimizer=optimizer))
+    """
+    models = {"": model, **_others(step, model)}
+    batch = batch_of(step, args, kwargs)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise ValueError("the model has no parameter that is to be learned")
+    trials = functools.partial(trial, models, step, batch, optimizer)
+    gathered = _Gathered()
+    for checks in (_first(trials), _in_float64(trials), _last(trials, optimizer)):
+        for name, check in checks:
+            gathered.add(name, check)
+        if any(one.kind in _HIDING for one in gathered.found):
+            break
+    return gathered.findings()
+
+
+_Checks: TypeAlias = Iterator[tuple[str, Callable[[], Iterator[Finding]]]]
+
+_HIDING = (NOT_FINITE.name, UNREPEATABLE.name)
+"""The kinds of findings behind which nothing else can be told."""
+
+
+def _first(trials: Trials) -> _Checks:
+    with trials(None, shakes=False) as own:
+        seen = own.run(records=True)  # what the step raises of itself is raised
+        yield "finite numbers", functools.partial(_finite_findings, seen)
+        yield "repetition", functools.partial(_repetition_findings, own)
+
+
+def _in_float64(trials: Trials) -> _Checks:
+    with trials(_type(trials)) as tried:
+        for name, check in _CHECKS.items():
+            yield name, functools.partial(check, tried)
+
+
+def _last(trials: Trials, optimizer: Optimizer | None) -> _Checks:
+    yield "precision", functools.partial(precision_findings, trials)
+    if optimizer is not None:
+        with trials(None, shakes=False) as own:
+            yield "learning", functools.partial(learning_findings, own, optimizer)
+
+
+_CHECKS: Mapping[str, Callable[[Trial], Iterator[Finding]]] = {
+    "gradient": gradient_findings,
+    "order": order_findings,
+    "samples": crossing_findings,
+    "inputs": input_findings,
+    "future": future_findings,
+    "padding": padding_findings,
+}
+
+
+def _finite_findings(seen: Seen) -> Iterator[Finding]:
+    loss = seen.loss.item()
+    if math.isfinite(loss):
+        return
+    blame = first_wrong(seen.calls, seen.calls, lambda x, _: bool(x.isfinite().all()))
+    text = f"the loss of one batch is {loss}; {blame}"
+    yield NOT_FINITE.of(blame.module, loss, text, "a finite number")
+
+
+def _repetition_findings(trial: Trial) -> Iterator[Finding]:
+    first, second = trial.loss(), trial.loss()
+    if abs(first - second) > trial.tolerance * max(abs(first), abs(second)):
+        text = f"the loss of one batch, from the same seeds, is {first:.6g}, and then {second:.6g}"
+        yield UNREPEATABLE.of("", second, text, f"{first:.6g}")
+
+
+def _type(trials: Trials) -> torch.dtype | None:
+    """The type to try the step in: float64 where that runs, else its own."""
+    with trials(torch.float64) as exact:
+        try:
+            exact.run()
+        except Exception:  # noqa: BLE001 - code may have a type of its own; what needs float64 says it
+            return None
+    return torch.float64
+
+
+@dataclass
+class _Gathered:
+    """All that was found, what was tried, and what could not be tried and why."""
+
+    found: list[Finding] = field(default_factory=list)
+    tried: list[str] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, check: Callable[[], Iterator[Finding]]) -> None:
+        """Makes one check."""
+        try:
+            self.found += check()
+        except Untried as reason:
+            self.left[name] = str(reason)
+        except Exception as error:  # noqa: BLE001 - the step's own code may not take such a batch
+            said = f"{error}".partition("\n")[0]
+            self.left[name] = f"{type(error).__name__}: {said}"
+        else:
+            self.tried.append(name)
+
+    def findings(self) -> Findings:
+        """The findings, with what was tried."""
+        left = "; ".join(f"{name} ({why})" for name, why in self.left.items())
+        remark = f"not tried: {left}" if left else "all was tried"
+        looked_at = f"one batch, tried for {', '.join(self.tried)}"
+        return Findings(by_severity(self.found), looked_at=looked_at, remark=remark)
+
+
+def _others(step: Callable[..., Any], model: nn.Module) -> dict[str, nn.Module]:
+    """The other modules that a function names: those of a closure, and of its object."""
+    function = inspect.unwrap(getattr(step, "func", step))
+    named: dict[str, Any] = {}
+    if inspect.isroutine(function) and not inspect.isbuiltin(function):
+        held = inspect.getclosurevars(function)
+        owner = getattr(function, "__self__", None)
+        named = {**held.globals, **held.nonlocals, **getattr(owner, "__dict__", {})}
+    modules = {name: x for name, x in named.items() if isinstance(x, nn.Module)}
+    return {name: x for name, x in modules.items() if x is not model}

@@ -1,0 +1,207 @@
+"""The gradient of a step, compared with how its loss does change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import CheckpointFunction
+
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.step_checks.cuts import Cut, WatchingCuts, in_words
+from taiyi_fx.step_checks.kinds import CUT_GRADIENT, WRONG_GRADIENT
+from taiyi_fx.step_checks.trial import Trial
+from taiyi_fx.step_checks.untried import Untried
+
+_STEP = 1e-6
+"""A difference of parameters relative to their size: its square and the rounding of float64
+divided by it are both far below `_TOLERANCE`."""
+_TOLERANCE = 1e-4
+_SMALLEST = 1e-2
+"""The size that a parameter of zeros is moved by."""
+_STRAIGHT = 1e-3
+"""The part of a told slope below which a measured one is nothing."""
+_RUNS = 200
+"""The most runs to find the parameters that a difference belongs to."""
+
+
+class Slope(NamedTuple):
+    """How fast the loss changes in one direction.
+
+    Attributes:
+        measured: By differences.
+        told: By the gradient.
+        size: What the differences are to be compared with.
+        is_smooth: Whether two measurements agree.
+    """
+
+    measured: float
+    told: float
+    size: float
+    is_smooth: bool
+
+    @property
+    def agrees(self) -> bool:
+        """True if the gradient tells what is measured."""
+        return abs(self.measured - self.told) <= _TOLERANCE * self.size
+
+
+def gradient_findings(trial: Trial) -> Iterator[Finding]:
+    """Parameters whose gradients are not those of the loss.
+
+    The loss is run at parameters a little larger and a little smaller, in one random direction,
+    and its central difference is compared with what the gradient tells. Where they differ, the
+    parameters are halved until it is known of which ones.
+
+    Raises:
+        Untried: The loss is not in float64, or has jumps, or a part of its graph is hidden.
+    """
+    if not trial.is_exact:
+        raise Untried("it does not run in float64")
+    names = [*trial.parameters]
+    watching = WatchingCuts()
+    loss = trial.run(within=watching).loss
+    cuts, functions = watching.named(), _functions(loss)
+    if CheckpointFunction in functions.values():
+        raise Untried("use_reentrant=True hides what is checkpointed; use_reentrant=False does not")
+    slopes = _Slopes(trial, _gradients(trial, loss), abs(loss.item()))
+    wrong = slopes.wrong(names)
+    silent = [name for name in wrong if slopes.gradients[name] is None]
+    others = [name for name in wrong if slopes.gradients[name] is not None]
+    if silent:
+        yield _cut(slopes, silent, cuts)
+    if others:
+        own = [n for n, f in functions.items() if not f.__module__.startswith("torch.")]
+        yield _wrong(slopes, others, cuts, own)
+    if not wrong and slopes.has_jumps:
+        raise Untried("the loss has jumps")
+
+
+@dataclass
+class _Slopes:
+    """Slopes of the loss in a direction of some parameters.
+
+    Attributes:
+        trial: The step.
+        gradients: Those of its loss, by the names of parameters.
+        loss: The size of the loss.
+        has_jumps: Whether a slope could not be measured.
+        runs: How often the step was run.
+    """
+
+    trial: Trial
+    gradients: Mapping[str, Tensor | None]
+    loss: float
+    has_jumps: bool = False
+    runs: int = 0
+    _directions: dict[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        for name, parameter in self.trial.parameters.items():
+            size = parameter.detach().square().mean().sqrt().clamp(min=_SMALLEST)
+            drawn = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            self._directions[name] = drawn.to(parameter) * size
+
+    def wrong(self, names: Sequence[str]) -> list[str]:
+        """The parameters of which the gradient does not tell what is measured."""
+        if not names or self.runs > _RUNS:
+            return [*names]
+        slope = self.of(names)
+        if not slope.is_smooth:
+            self.has_jumps = True
+        if slope.agrees or (not slope.is_smooth and len(names) == 1):
+            return []
+        if len(names) == 1:
+            return [*names]
+        half = len(names) // 2
+        return self.wrong(names[:half]) + self.wrong(names[half:])
+
+    def of(self, names: Sequence[str]) -> Slope:
+        """The slope in the direction of some parameters."""
+        measured, finer = self._measured(names, _STEP), self._measured(names, _STEP / 3)
+        parts = [
+            (gradient * self._directions[name]).sum().item()
+            for name in names
+            if (gradient := self.gradients[name]) is not None
+        ]
+        size = max(abs(measured), sum(map(abs, parts)), self.loss * _TOLERANCE, 1e-12)
+        return Slope(measured, sum(parts), size, abs(measured - finer) <= _TOLERANCE * size)
+
+    def _measured(self, names: Sequence[str], step: float) -> float:
+        above, below = self._moved(names, step), self._moved(names, -step)
+        return (above - below) / (2 * step)
+
+    def _moved(self, names: Sequence[str], by: float) -> float:
+        self.runs += 1
+        with torch.no_grad():  # the run puts them back
+            for name in names:
+                self.trial.parameters[name].add_(self._directions[name], alpha=by)
+        return self.trial.loss()
+
+
+def _gradients(trial: Trial, loss: Tensor) -> dict[str, Tensor | None]:
+    names, parameters = [*trial.parameters], [*trial.parameters.values()]
+    if not loss.requires_grad:
+        return dict.fromkeys(names)
+    found = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
+    return dict(zip(names, found, strict=True))
+
+
+def _cut(slopes: _Slopes, names: Sequence[str], cuts: Sequence[Cut]) -> Finding:
+    slope = slopes.of(names)
+    where = f"; it ends by {in_words(cuts)}" if cuts else ""
+    text = (
+        f"the loss changes with {_some(names)}, at a rate of {slope.measured:.3g} in a random "
+        f"direction, but no gradient gets there{where}"
+    )
+    return CUT_GRADIENT.of(_module(names[0]), 0.0, text, f"{slope.measured:.3g}")
+
+
+def _wrong(
+    slopes: _Slopes, names: Sequence[str], cuts: Sequence[Cut], functions: Sequence[str]
+) -> Finding:
+    slope = slopes.of(names)
+    text = (
+        f"the loss changes with {_some(names)} at a rate of {slope.measured:.4g} in a random "
+        f"direction, and its gradient says {slope.told:.4g}"
+    )
+    text += f"; {' and '.join(functions)} computes a gradient of its own" if functions else ""
+    is_through = abs(slope.measured) <= _STRAIGHT * abs(slope.told)
+    if is_through:
+        text += ": as straight-through estimators do"
+    is_cut = any(cut.is_on_purpose for cut in cuts) and not functions
+    if is_cut:
+        text += f"; a part of it ends by {in_words(cuts)}, which may be meant so"
+    elif cuts and not functions:
+        text += f"; numbers leave the graph by {in_words(cuts)}"
+    severity = "note" if is_through or is_cut else "warning"
+    expected = f"{slope.measured:.4g}"
+    return WRONG_GRADIENT.of(_module(names[0]), slope.told, text, expected, severity=severity)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - 1
+    return f"{names[0]!r}" + (f" and {more} more" if more else "")
+
+
+def _module(parameter: str) -> str:
+    return parameter.rpartition(".")[0]
+
+
+def _functions(loss: Tensor) -> dict[str, type]:
+    """The autograd Functions written in Python among those that made a loss, by their names."""
+    waiting, met, found = [loss.grad_fn], set[Any](), dict[str, type]()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in met:
+            continue
+        met.add(node)
+        own = getattr(type(node), "_forward_cls", None)
+        if own is not None:
+            found.setdefault(own.__name__, own)
+        waiting += [edge for edge, _ in node.next_functions]
+    return found

@@ -1,0 +1,74 @@
+"""Digits that a step loses, compared with the same step in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.step_checks.blame import first_wrong
+from taiyi_fx.step_checks.calls import Call
+from taiyi_fx.step_checks.kinds import LOST_PRECISION
+from taiyi_fx.step_checks.trial import Trials
+from taiyi_fx.step_checks.untried import Untried
+
+_LOST = 1e-2
+"""A relative error of float32 that is no rounding any more."""
+_BEGINS = 1e-3
+"""The error of a module's output at which digits begin to be lost."""
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+def precision_findings(trials: Trials) -> Iterator[Finding]:
+    """A loss, or an output of the model, of which its own type knows no two digits.
+
+    Args:
+        trials: Makes the step in a type.
+
+    Raises:
+        Untried: The step draws random numbers, or is in half precision.
+        Exception: It does not run in float64.
+    """
+    with trials(None, shakes=False) as own:
+        evaluated = own.evaluating()
+        if evaluated.loss() != evaluated.loss(seed=1):
+            raise Untried("the loss draws random numbers in evaluation mode, too")
+        found = evaluated.run(records=True)
+    if any(x.dtype in _HALVES for call in found.calls for x in call.outputs):
+        raise Untried("a part of it is in half precision")
+    with trials(torch.float64, shakes=False) as exact:
+        expected = exact.evaluating().run(records=True)
+    losses = expected.loss.detach().double(), found.loss.detach().double()
+    blame = first_wrong(expected.calls, found.calls, _is_near)
+    ends = zip(_last(expected.calls), _last(found.calls), strict=False)
+    if _error(*losses, 1e-2) <= _LOST and all(_error(x, y) <= _LOST for x, y in ends):
+        return
+    text = (
+        f"the loss of one batch is {losses[1].item():.6g}, and {losses[0].item():.6g} where all of "
+        "it is computed in float64"
+    )
+    if not blame.is_beyond:
+        text += f"; {blame}"
+    yield LOST_PRECISION.of(blame.module, losses[1].item(), text, f"{losses[0].item():.6g}")
+
+
+def _is_near(x: Tensor, y: Tensor) -> bool:
+    return x.shape != y.shape or _error(x, y) <= _BEGINS
+
+
+def _error(x: Tensor, y: Tensor, smallest: float = 1e-30) -> float:
+    """The relative distance of a tensor from the exact one; 0 for what is not of real numbers."""
+    if not (x.is_floating_point() and y.is_floating_point() and x.numel()):
+        return 0.0
+    x, y = x.double(), y.double()
+    known = x.isfinite()
+    if not torch.equal(known, y.isfinite()):
+        return float("inf")
+    x, y = x[known], y[known]
+    return ((x - y).norm() / x.norm().clamp(min=smallest)).item()
+
+
+def _last(calls: Sequence[Call]) -> list[Tensor]:
+    return calls[-1].outputs if calls else []

@@ -1,0 +1,43 @@
+"""One batch, which should be learned by heart."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import taiyi_fx
+from tests.step_checks import steps
+
+
+def check(optimizer_of):
+    model = steps.net()
+    optimizer = optimizer_of(model)
+    found = taiyi_fx.step_check(
+        model, lambda x, y: F.cross_entropy(model(x), y), *steps.batch(), optimizer=optimizer
+    )
+    assert "learning" in found.looked_at
+    return [one.text for one in found if one.kind == "unlearned_batch"]
+
+
+@pytest.mark.parametrize(
+    "optimizer_of",
+    [
+        lambda model: torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, nesterov=True),
+        lambda model: torch.optim.AdamW(
+            [{"params": model[:2].parameters()}, {"params": model[2:].parameters(), "lr": 0.02}],
+            lr=0.01,
+        ),
+    ],
+)
+def test_a_batch_is_learned(optimizer_of):
+    assert check(optimizer_of) == []
+
+
+def test_a_rate_that_is_far_too_small_is_told_with_both_losses():
+    (text,) = check(lambda model: torch.optim.SGD(model.parameters(), lr=1e-7))
+    assert text.startswith("100 updates on this batch alone bring its loss from 1.")
+
+
+def test_an_optimizer_of_nothing_that_matters_is_told():
+    outside = torch.nn.Linear(2, 2)
+    assert len(check(lambda model: torch.optim.Adam(outside.parameters()))) == 1
+    assert outside.weight.grad is None
