@@ -75,3 +75,16 @@ def test_the_readme_shows_what_verify_prints(capsys):
     exec(first + code, {})
     lines = [without_numbers(text)[0].splitlines() for text in (capsys.readouterr().out, shown)]
     assert [line[:40] for line in lines[0]] == [line[:40] for line in lines[1]]
+
+
+def test_the_readme_shows_what_checking_a_step_prints(capsys, tmp_path):
+    readme = (ROOT / "README.md").read_text("utf-8")
+    first = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)[0].partition("optimizer =")[0]
+    code, shown = re.search(
+        r"```python\n([^`]*taiyi_fx\.step_check[^`]*)```\s+```text\n(.*?)\n```", readme, re.DOTALL
+    ).groups()
+    file = tmp_path / "train.py"
+    file.write_text(first + code, "utf-8")
+    exec(compile(first + code, file, "exec"), {})
+    texts = [" ".join(without_numbers(t)[0].split()) for t in (capsys.readouterr().out, shown)]
+    assert texts[0] == texts[1]
