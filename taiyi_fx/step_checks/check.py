@@ -72,7 +72,7 @@ def step_check(
 
     Raises:
         TypeError: The step returns no loss.
-        ValueError: There is nothing to learn in the model.
+        ValueError: There is nothing to learn in the model, or a lazy module has not been called.
         Exception: What the step itself raises.
 
     Example::
@@ -97,6 +97,9 @@ def step_check(
 
 
 _Checks: TypeAlias = Iterator[tuple[str, Callable[[], Iterator[Finding]]]]
+
+_SAID = 120
+"""The characters of an error of the step's own code that are shown."""
 
 _HIDING = (NOT_FINITE.name, UNREPEATABLE.name)
 """The kinds of findings behind which nothing else can be told."""
@@ -173,7 +176,7 @@ class _Gathered:
         except Untried as reason:
             self.left[name] = str(reason)
         except Exception as error:  # noqa: BLE001 - the step's own code may not take such a batch
-            said = f"{error}".partition("\n")[0]
+            said = f"{error}".partition("\n")[0][:_SAID]
             self.left[name] = f"{type(error).__name__}: {said}"
         else:
             self.tried.append(name)

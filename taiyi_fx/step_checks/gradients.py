@@ -63,11 +63,11 @@ def gradient_findings(trial: Trial) -> Iterator[Finding]:
         raise Untried("it does not run in float64")
     names = [*trial.parameters]
     watching = WatchingCuts()
-    loss = trial.run(within=watching).loss
+    loss, _, gradients = trial.run(differentiates=True, within=watching)
     cuts, functions = watching.named(), _functions(loss)
     if CheckpointFunction in functions.values():
         raise Untried("use_reentrant=True hides what is checkpointed; use_reentrant=False does not")
-    slopes = _Slopes(trial, _gradients(trial, loss), abs(loss.item()))
+    slopes = _Slopes(trial, gradients, abs(loss.item()))
     wrong = slopes.wrong(names)
     silent = [name for name in wrong if slopes.gradients[name] is None]
     others = [name for name in wrong if slopes.gradients[name] is not None]
@@ -141,14 +141,6 @@ class _Slopes:
             for name in names:
                 self.trial.parameters[name].add_(self._directions[name], alpha=by)
         return self.trial.loss()
-
-
-def _gradients(trial: Trial, loss: Tensor) -> dict[str, Tensor | None]:
-    names, parameters = [*trial.parameters], [*trial.parameters.values()]
-    if not loss.requires_grad:
-        return dict.fromkeys(names)
-    found = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
-    return dict(zip(names, found, strict=True))
 
 
 def _cut(slopes: _Slopes, names: Sequence[str], cuts: Sequence[Cut]) -> Finding:

@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 
 from taiyi_fx.passes.module_tree import named_modules
 from taiyi_fx.snapshot.state import State
@@ -42,7 +41,7 @@ def stand_ins(
 
 def _replace(module: nn.Module, dtype: torch.dtype | None, known: dict[int, Tensor]) -> None:
     for name, parameter in [*module._parameters.items()]:
-        if parameter is not None and not is_lazy(parameter):
+        if parameter is not None:
             # By its own method: recurrent layers keep a list of their weights beside.
             setattr(module, name, _copy(parameter, dtype, known))
     for name, buffer in module._buffers.items():

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from taiyi_fx.instrumented import InstrumentedModule
@@ -29,10 +30,12 @@ class Seen(NamedTuple):
     Attributes:
         loss: What it returned.
         calls: The calls of modules, in the order in which they returned, if they were asked for.
+        gradients: Those of parameters, by name, if they were asked for; None where there is none.
     """
 
     loss: Tensor
     calls: list[Call]
+    gradients: Mapping[str, Tensor | None]
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ class Trial:
         *,
         seed: int = 0,
         records: bool = False,
+        differentiates: bool = False,
         within: AbstractContextManager[Any] | None = None,
         copy: Batch | None = None,
     ) -> Seen:
@@ -90,6 +94,7 @@ class Trial:
         Args:
             seed: What all random numbers are drawn from.
             records: Whether to take down the calls of modules.
+            differentiates: Whether to compute gradients.
             within: What the step's own code runs in.
             copy: A copy of the batch that it runs with; made if there is none.
 
@@ -98,9 +103,19 @@ class Trial:
         """
         batch = copy or self.batch.converted(self.dtype)
         watched = recorded(self.models[""], records)
-        with self._ready(seed), watched as calls, within or nullcontext():
-            found = loss_of(self.step(*batch.args, **batch.kwargs))
-        return Seen(found, calls)
+        with self._ready(seed), watched as calls:
+            with within or nullcontext():
+                loss = loss_of(self.step(*batch.args, **batch.kwargs))
+            # Before models are put back, which changes in place what the graph may have saved.
+            gradients = self._gradients(loss) if differentiates else {}
+        return Seen(loss, calls, gradients)
+
+    def _gradients(self, loss: Tensor) -> dict[str, Tensor | None]:
+        names, parameters = [*self.parameters], [*self.parameters.values()]
+        if not (loss.requires_grad and names):
+            return dict.fromkeys(names)
+        found = torch.autograd.grad(loss, parameters, allow_unused=True)
+        return dict(zip(names, found, strict=True))
 
     def loss(self, *, seed: int = 0) -> float:
         """The loss alone."""
@@ -170,6 +185,8 @@ def trial(
             if isinstance(model, InstrumentedModule) and not model.monitor.is_paused:
                 model.monitor.pause()
                 stack.callback(model.monitor.resume)
+        if any(is_lazy(p) for model in models.values() for p in model.parameters()):
+            raise ValueError("a lazy module has no parameters yet: call the model once before")
         copies = stack.enter_context(stand_ins(models, dtype))
         for model in models.values():
             if not model.training:

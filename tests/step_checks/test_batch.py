@@ -1,5 +1,10 @@
 """Tensors of a batch by name, and batches with others."""
 
+from collections import OrderedDict, UserDict
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pytest
 import torch
 
 from taiyi_fx.step_checks.batch import Batch, batch_of, copied
@@ -42,3 +47,34 @@ def test_a_copy_has_no_graph_and_asks_for_a_gradient_as_before():
     assert copied(x, None).requires_grad
     assert copied(x, None).dtype == torch.float32
     assert not copied(x.detach(), torch.float64).requires_grad
+
+
+@dataclass(frozen=True)
+class Sample:
+    x: torch.Tensor
+    name: str = "a"
+
+
+class Pair(NamedTuple):
+    x: torch.Tensor
+    y: list
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        (Sample(torch.ones(1)), ["x.x"]),
+        (Pair(torch.ones(1), [torch.ones(1), 3]), ["x[0]", "x[1][0]"]),
+        (UserDict(a=torch.ones(1)), ["x['a']"]),
+        (OrderedDict(a=torch.ones(1)), ["x['a']"]),
+        (torch.ones(1, 2).max(1), ["x[0]", "x[1]"]),
+    ],
+)
+def test_parts_are_found_and_replaced_in_containers_of_any_class(value, names):
+    batch = Batch((value,), {}, ("x",))
+    made = batch.mapped(lambda _, x: x * 0)
+    assert type(made.args[0]) is type(value)
+    assert [*made.tensors()] == names
+    assert not any(x.any() for x in made.tensors().values())
+    assert all(x.numel() for x in batch.tensors().values())
+    assert any(x.any() for x in batch.tensors().values())

@@ -192,3 +192,41 @@ def test_a_loss_without_any_graph_is_a_cut(of):
     assert kinds(found) == ["cut_gradient"]
     assert "'0.weight' and 5 more" in found[0].text
     assert "detach at test_check.py:" in found[0].text
+
+
+def test_a_lazy_module_has_to_be_called_first():
+    model = nn.Sequential(nn.LazyLinear(8), nn.Linear(8, steps.CLASSES))
+    with pytest.raises(ValueError, match="call the model once before"):
+        taiyi_fx.step_check(model, lambda x, y: F.cross_entropy(model(x), y), *steps.batch())
+
+
+def test_a_backward_within_the_step_is_said_and_leaves_no_gradient(of):
+    def step(x, y):
+        loss = of.step(x, y)
+        loss.backward()
+        return loss
+
+    found = of.check(step)
+    assert found == []
+    assert (
+        "gradient (RuntimeError: Trying to backward through the graph a second time" in found.remark
+    )
+    assert all(p.grad is None for p in of.model.parameters())
+
+
+def test_autocast_is_tried_without_its_rounding(of):
+    def step(x, y):
+        with torch.autocast("cpu", torch.bfloat16):
+            return of.step(x, y)
+
+    found = of.check(step)
+    assert found == []
+    assert "gradient" in found.looked_at
+    assert "precision (a part of it is in half precision)" in found.remark
+
+
+def test_a_compiled_model_is_tried(of):
+    compiled = torch.compile(of.model, backend="eager")
+    found = taiyi_fx.step_check(compiled, lambda x, y: F.cross_entropy(compiled(x), y), *of.batch)
+    assert found == []
+    assert {"gradient", "order", "samples"} <= {*found.looked_at.replace(",", "").split()}
