@@ -45,7 +45,7 @@ def learning_findings(trial: Trial, optimizer: Optimizer) -> Iterator[Finding]:
 def _same(optimizer: Optimizer, copies: Mapping[int, nn.Parameter]) -> Optimizer:
     """An optimizer of the same class and options, of the copies, without what it has gathered."""
     groups: list[dict[str, Any]] = [
-        {**group, "params": [copies.get(id(p), p) for p in group["params"]]}
+        {**group, "params": [copies[id(p)] for p in group["params"] if id(p) in copies]}
         for group in optimizer.param_groups
     ]
     accepted = {k: v for k, v in optimizer.defaults.items() if k in _accepted(optimizer)}

@@ -40,6 +40,8 @@ def stand_ins(
 
 
 def _replace(module: nn.Module, dtype: torch.dtype | None, known: dict[int, Tensor]) -> None:
+    if isinstance(module, torch.jit.ScriptModule):
+        return  # its tensors are not Python's to replace
     for name, parameter in [*module._parameters.items()]:
         if parameter is not None:
             # By its own method: recurrent layers keep a list of their weights beside.
@@ -63,9 +65,11 @@ def _copy(x: Tensor, dtype: torch.dtype | None, known: dict[int, Tensor]) -> Ten
 
 
 def learned(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters of a model that are to be learned, by name."""
+    """The parameters of a model that are to be learned, by name; none of script modules."""
     found: dict[nn.Parameter, str] = {}
     for name, module in named_modules(model):
+        if isinstance(module, torch.jit.ScriptModule):
+            continue
         for own, parameter in module._parameters.items():
             if parameter is not None and parameter.requires_grad:
                 found.setdefault(parameter, f"{name}.{own}" if name else own)

@@ -132,12 +132,14 @@ class Trial:
     def train(self, optimizer: Optimizer, steps: int) -> list[float]:
         """Trains on the batch, from what all models hold, and returns the losses."""
         losses: list[float] = []
+        trained = [p for group in optimizer.param_groups for p in group["params"]]
         with self._ready(0):
             for _ in range(steps):
                 batch = self.batch.converted(self.dtype)
                 loss = loss_of(self.step(*batch.args, **batch.kwargs))
                 optimizer.zero_grad()
-                loss.backward()
+                if trained:
+                    loss.backward(inputs=trained)  # nothing else may be left with a gradient
                 optimizer.step()
                 losses.append(loss.item())
         return losses

@@ -41,3 +41,17 @@ def test_an_optimizer_of_nothing_that_matters_is_told():
     outside = torch.nn.Linear(2, 2)
     assert len(check(lambda model: torch.optim.Adam(outside.parameters()))) == 1
     assert outside.weight.grad is None
+
+
+def test_what_is_outside_of_all_modules_gets_no_gradient():
+    model = steps.net()
+    scale = torch.ones((), requires_grad=True)
+    found = taiyi_fx.step_check(
+        model,
+        lambda x, y: F.cross_entropy(model(x) * scale, y),
+        *steps.batch(),
+        optimizer=torch.optim.Adam([*model.parameters(), scale], lr=0.01),
+    )
+    assert found == []
+    assert scale.grad is None
+    assert scale == 1

@@ -72,3 +72,15 @@ def test_what_is_frozen_is_not_learned():
     assert names.count("tied.bias") == 1
     assert "again.bias" not in names  # the same as the other
     assert not any(name.startswith("lstm") for name in names)
+
+
+def test_a_script_module_keeps_its_own():
+    model = nn.Sequential(torch.jit.script(nn.Linear(2, 2)), nn.Linear(2, 2))
+    before = {name: (p.data_ptr(), p.clone()) for name, p in model.named_parameters()}
+    assert [*learned(model)] == ["1.weight", "1.bias"]
+    with stand_ins({"": model}, torch.float64):
+        assert model[0].weight.dtype == torch.float32
+        assert model[1].weight.dtype == torch.float64
+    for name, p in model.named_parameters():
+        assert p.data_ptr() == before[name][0]
+        assert torch.equal(p, before[name][1])
