@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-import benchmarks.faults.__main__  # registers all faults
 import taiyi_fx
 from benchmarks import zoo
 from benchmarks.faults.fault import FAULTS, HEALTHY, Fault, Healthy
@@ -77,6 +76,7 @@ def _steps(part: str) -> Iterator[Tried]:
     if part in zoo.FAMILIES:
         for case in importlib.import_module(zoo.FAMILIES[part]).cases():
             yield Tried(case.name, lambda case=case: _of_case(case))
+    importlib.import_module("benchmarks.faults.__main__")  # registers all faults
     for training in (*FAULTS, *HEALTHY):
         if training.part == part:
             yield Tried(training.label, lambda training=training: _of_training(training))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import torch
@@ -20,7 +20,7 @@ from taiyi_fx.step_checks.batch import batch_of
 from taiyi_fx.step_checks.blame import first_wrong
 from taiyi_fx.step_checks.gradients import gradient_findings
 from taiyi_fx.step_checks.inputs import input_findings
-from taiyi_fx.step_checks.kinds import NOT_FINITE, UNREPEATABLE
+from taiyi_fx.step_checks.kinds import CROSSING_ROWS, MIXED_ROWS, NOT_FINITE, UNREPEATABLE
 from taiyi_fx.step_checks.learning import learning_findings
 from taiyi_fx.step_checks.places import future_findings, padding_findings
 from taiyi_fx.step_checks.precision import precision_findings
@@ -186,7 +186,19 @@ class _Gathered:
         left = "; ".join(f"{name} ({why})" for name, why in self.left.items())
         remark = f"not tried: {left}" if left else "all was tried"
         looked_at = f"one batch, tried for {', '.join(self.tried)}"
-        return Findings(by_severity(self.found), looked_at=looked_at, remark=remark)
+        return Findings(by_severity(_folded(self.found)), looked_at=looked_at, remark=remark)
+
+
+def _folded(found: Sequence[Finding]) -> Iterator[Finding]:
+    """Findings; samples that see each other follow from those that are mixed up by one module."""
+    mixed = {one.module for one in found if one.kind == MIXED_ROWS.name}
+    crossing = [one for one in found if one.kind == CROSSING_ROWS.name and one.module in mixed]
+    follows = {one.module: one for one in crossing}
+    for one in found:
+        if one.kind == MIXED_ROWS.name and one.module in follows:
+            yield replace(one, consequences=(follows[one.module],))
+        elif one not in crossing:
+            yield one
 
 
 def _others(step: Callable[..., Any], model: nn.Module) -> dict[str, nn.Module]:

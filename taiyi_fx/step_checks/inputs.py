@@ -24,10 +24,8 @@ def input_findings(trial: Trial) -> Iterator[Finding]:
 
     A tensor that the step does not even read may be there for other steps: that is a note.
     """
-    evaluating = trial.evaluating()
     tensors = trial.batch.tensors()
     axes = sample_axes(tensors)
-    before = evaluating.loss(), trial.loss()
     copy, reading = trial.batch.converted(trial.dtype), _Reading()
     trial.run(within=reading, copy=copy)
     read = {name for name, x in copy.tensors().items() if id(x) in reading.tensors}
@@ -36,17 +34,29 @@ def input_findings(trial: Trial) -> Iterator[Finding]:
         changed = tensors[name].index_select(axis, doubled.to(tensors[name].device))
         if torch.equal(changed, tensors[name]):
             continue
-        batch = trial.batch.replaced({name: changed})
-        # In training, too: what batch norms scale by at first may let nothing through.
-        if (evaluating.of(batch).loss(), trial.of(batch).loss()) == before:
+        other = trial.of(trial.batch.replaced({name: changed}))
+        if _are_equal(trial, other):
+            loss, is_read = trial.evaluating().loss(), name in read
             text = (
-                f"the loss is {before[0]:.6g} whatever {name!r} holds: it stays the same to the "
-                "last bit when each other sample in it is replaced by the one before"
+                f"the loss is {loss:.6g} whatever {name!r} holds: it stays the same to the last "
+                "bit when each other sample in it is replaced by the one before"
             )
-            expected, is_read = f"not {before[0]:.6g}", name in read
             text += "" if is_read else "; the step does not even read it"
             severity = "warning" if is_read else "note"
-            yield UNUSED_INPUT.of("", before[0], text, expected, severity=severity)
+            yield UNUSED_INPUT.of("", loss, text, f"not {loss:.6g}", severity=severity)
+
+
+def _are_equal(one: Trial, other: Trial) -> bool:
+    """True if losses are the same in evaluation and in training, and gradients are."""
+    # What batch norms scale by at first may let nothing through in evaluation.
+    if any(t.loss() != o.loss() for t, o in ((one.evaluating(), other.evaluating()), (one, other))):
+        return False
+    # A ratio of new to old probabilities is 1 at first, whatever it is given.
+    gradients, others = (each.run(differentiates=True).gradients for each in (one, other))
+    return all(
+        x is y or (x is not None and y is not None and torch.equal(x, y))
+        for x, y in zip(gradients.values(), others.values(), strict=True)
+    )
 
 
 class _Reading(TorchFunctionMode):

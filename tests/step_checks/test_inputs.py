@@ -63,3 +63,15 @@ def test_an_input_of_which_a_mean_is_left_is_used():
         return F.mse_loss(model(x).mean(0, keepdim=True).expand(len(x), -1), aim)
 
     assert unused(model, step, x, aim)[0] == []  # what is left of it is the mean
+
+
+def test_a_ratio_that_is_1_at_first_has_its_inputs_in_the_gradient():
+    model = steps.net()
+
+    def step(x, actions, advantages):
+        logs = F.log_softmax(model(x), -1).gather(1, actions[:, None])[:, 0]
+        return -((logs - logs.detach()).exp() * advantages).mean()
+
+    found, every = unused(model, step, *steps.batch(), torch.randn(steps.BATCH))
+    assert found == []
+    assert "inputs" in every.looked_at

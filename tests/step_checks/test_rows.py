@@ -46,9 +46,9 @@ def test_rows_that_are_sorted_and_not_put_back(puts_back):
 
     found, every = check(model, step, tokens, lengths, labels)
     assert "order" in every.looked_at
-    # The LSTM's packed output is of no samples any more; the model's own is.
-    expected = [] if puts_back else ["mixed_rows", "crossing_rows"]
-    assert sorted(one.kind for one in found) == sorted(expected)
+    assert [one.kind for one in found] == ([] if puts_back else ["mixed_rows"])
+    for one in found:
+        assert [follows.kind for follows in one.consequences] == ["crossing_rows"]
 
 
 def test_targets_that_are_taken_in_another_order():
