@@ -186,7 +186,7 @@ class _Gathered:
         left = "; ".join(f"{name} ({why})" for name, why in self.left.items())
         remark = f"not tried: {left}" if left else "all was tried"
         looked_at = f"one batch, tried for {', '.join(self.tried)}"
-        return Findings(by_severity(_folded(self.found)), looked_at=looked_at, remark=remark)
+        return Findings(by_severity([*_folded(self.found)]), looked_at=looked_at, remark=remark)
 
 
 def _folded(found: Sequence[Finding]) -> Iterator[Finding]:
