@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
 
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.step_checks.blame import first_wrong
-from taiyi_fx.step_checks.calls import Call
 from taiyi_fx.step_checks.kinds import LOST_PRECISION
 from taiyi_fx.step_checks.trial import Trials
 from taiyi_fx.step_checks.untried import Untried
@@ -22,7 +21,7 @@ _HALVES = (torch.float16, torch.bfloat16)
 
 
 def precision_findings(trials: Trials) -> Iterator[Finding]:
-    """A loss, or an output of the model, of which its own type knows no two digits.
+    """A loss, or a gradient, of which the model's own type knows no two digits.
 
     Args:
         trials: Makes the step in a type.
@@ -35,30 +34,34 @@ def precision_findings(trials: Trials) -> Iterator[Finding]:
         evaluated = own.evaluating()
         if evaluated.loss() != evaluated.loss(seed=1):
             raise Untried("the loss draws random numbers in evaluation mode, too")
-        found = evaluated.run(records=True)
+        found = evaluated.run(records=True, differentiates=True)
     if any(x.dtype in _HALVES for call in found.calls for x in call.outputs):
         raise Untried("a part of it is in half precision")
     with trials(torch.float64, shakes=False) as exact:
-        expected = exact.evaluating().run(records=True)
-    losses = expected.loss.detach().double(), found.loss.detach().double()
-    blame = first_wrong(expected.calls, found.calls, _is_near)
-    ends = zip(_last(expected.calls), _last(found.calls), strict=False)
-    if _error(*losses, 1e-2) <= _LOST and all(_error(x, y) <= _LOST for x, y in ends):
+        expected = exact.evaluating().run(records=True, differentiates=True)
+    loss, exactly = found.loss.item(), expected.loss.item()
+    is_lost = abs(loss - exactly) > _LOST * max(abs(exactly), _LOST)
+    error = _error(_joined(expected.gradients), _joined(found.gradients))
+    if not is_lost and error <= _LOST:
         return
+    blame = first_wrong(expected.calls, found.calls, _is_near)
     text = (
-        f"the loss of one batch is {losses[1].item():.6g}, and {losses[0].item():.6g} where all of "
-        "it is computed in float64"
+        f"the loss of one batch is {loss:.6g}, and {exactly:.6g} where all of it is computed in "
+        f"float64; the gradient differs by {error:.2g} of its norm; {blame}"
     )
-    if not blame.is_beyond:
-        text += f"; {blame}"
-    yield LOST_PRECISION.of(blame.module, losses[1].item(), text, f"{losses[0].item():.6g}")
+    yield LOST_PRECISION.of(blame.module, loss, text, f"{exactly:.6g}")
+
+
+def _joined(gradients: Mapping[str, Tensor | None]) -> Tensor:
+    known = [x.to_dense().double().flatten() for x in gradients.values() if x is not None]
+    return torch.cat(known) if known else torch.zeros(1)
 
 
 def _is_near(x: Tensor, y: Tensor) -> bool:
     return x.shape != y.shape or _error(x, y) <= _BEGINS
 
 
-def _error(x: Tensor, y: Tensor, smallest: float = 1e-30) -> float:
+def _error(x: Tensor, y: Tensor) -> float:
     """The relative distance of a tensor from the exact one; 0 for what is not of real numbers."""
     if not (x.is_floating_point() and y.is_floating_point() and x.numel()):
         return 0.0
@@ -67,8 +70,4 @@ def _error(x: Tensor, y: Tensor, smallest: float = 1e-30) -> float:
     if not torch.equal(known, y.isfinite()):
         return float("inf")
     x, y = x[known], y[known]
-    return ((x - y).norm() / x.norm().clamp(min=smallest)).item()
-
-
-def _last(calls: Sequence[Call]) -> list[Tensor]:
-    return calls[-1].outputs if calls else []
+    return ((x - y).norm() / x.norm().clamp(min=1e-30)).item()
