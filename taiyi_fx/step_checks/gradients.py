@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import CheckpointFunction
 
 from taiyi_fx.findings.finding import Finding
+from taiyi_fx.step_checks.backwards import nodes
 from taiyi_fx.step_checks.cuts import Cut, WatchingCuts, in_words
 from taiyi_fx.step_checks.kinds import CUT_GRADIENT, WRONG_GRADIENT
 from taiyi_fx.step_checks.trial import Trial
@@ -57,16 +57,14 @@ def gradient_findings(trial: Trial) -> Iterator[Finding]:
     parameters are halved until it is known of which ones.
 
     Raises:
-        Untried: The loss is not in float64, or has jumps, or a part of its graph is hidden.
+        Untried: The loss is not in float64, or has jumps.
     """
     if not trial.is_exact:
         raise Untried("it does not run in float64")
     names = [*trial.parameters]
     watching = WatchingCuts()
     loss, _, gradients = trial.run(differentiates=True, within=watching)
-    cuts, functions = watching.named(), _functions(loss)
-    if CheckpointFunction in functions.values():
-        raise Untried("use_reentrant=True hides what is checkpointed; use_reentrant=False does not")
+    cuts = watching.named()
     slopes = _Slopes(trial, gradients, abs(loss.item()))
     wrong = slopes.wrong(names)
     silent = [name for name in wrong if slopes.gradients[name] is None]
@@ -74,8 +72,7 @@ def gradient_findings(trial: Trial) -> Iterator[Finding]:
     if silent:
         yield _cut(slopes, silent, cuts)
     if others:
-        own = [n for n, f in functions.items() if not f.__module__.startswith("torch.")]
-        yield _wrong(slopes, others, cuts, own)
+        yield _wrong(slopes, others, cuts, _own_functions(loss))
     if not wrong and slopes.has_jumps:
         raise Untried("the loss has jumps")
 
@@ -184,16 +181,8 @@ def _module(parameter: str) -> str:
     return parameter.rpartition(".")[0]
 
 
-def _functions(loss: Tensor) -> dict[str, type]:
-    """The autograd Functions written in Python among those that made a loss, by their names."""
-    waiting, met, found = [loss.grad_fn], set[Any](), dict[str, type]()
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in met:
-            continue
-        met.add(node)
-        own = getattr(type(node), "_forward_cls", None)
-        if own is not None:
-            found.setdefault(own.__name__, own)
-        waiting += [edge for edge, _ in node.next_functions]
-    return found
+def _own_functions(loss: Tensor) -> list[str]:
+    """The names of autograd Functions that are not torch's, among those that made a loss."""
+    own = [getattr(type(node), "_forward_cls", None) for node in nodes(loss)]
+    known = [f for f in own if f is not None and not f.__module__.startswith("torch.")]
+    return [*dict.fromkeys(f.__name__ for f in known)]

@@ -18,6 +18,7 @@ from taiyi_fx.instrumented import InstrumentedModule
 from taiyi_fx.passes.module_tree import modules_of
 from taiyi_fx.passes.runtime.random_state import random_state, restore_random_state
 from taiyi_fx.snapshot.state import State
+from taiyi_fx.step_checks.backwards import backward
 from taiyi_fx.step_checks.batch import Batch
 from taiyi_fx.step_checks.calls import Call, recorded
 from taiyi_fx.step_checks.stand_ins import learned, stand_ins
@@ -111,11 +112,8 @@ class Trial:
         return Seen(loss, calls, gradients)
 
     def _gradients(self, loss: Tensor) -> dict[str, Tensor | None]:
-        names, parameters = [*self.parameters], [*self.parameters.values()]
-        if not (loss.requires_grad and names):
-            return dict.fromkeys(names)
-        found = torch.autograd.grad(loss, parameters, allow_unused=True)
-        return dict(zip(names, found, strict=True))
+        backward(loss, [*self.parameters.values()])
+        return {name: parameter.grad for name, parameter in self.parameters.items()}
 
     def loss(self, *, seed: int = 0) -> float:
         """The loss alone."""
@@ -137,9 +135,7 @@ class Trial:
             for _ in range(steps):
                 batch = self.batch.converted(self.dtype)
                 loss = loss_of(self.step(*batch.args, **batch.kwargs))
-                optimizer.zero_grad()
-                if trained:
-                    loss.backward(inputs=trained)  # nothing else may be left with a gradient
+                backward(loss, trained)
                 optimizer.step()
                 losses.append(loss.item())
         return losses
