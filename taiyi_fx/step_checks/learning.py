@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import nn
 from torch.optim import Optimizer
 
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.step_checks.kinds import UNLEARNED_BATCH
+from taiyi_fx.step_checks.stand_ins import learned
 from taiyi_fx.step_checks.trial import Trial
 from taiyi_fx.step_checks.untried import Untried
 
@@ -19,6 +21,8 @@ _STEPS = 100
 _LEARNED = 0.1
 """The part of the first loss that these updates have to save."""
 _LAST = 10
+_RATE = 0.001
+"""That of the optimizer which is tried where the one that is given learns nothing."""
 
 
 def learning_findings(trial: Trial, optimizer: Optimizer) -> Iterator[Finding]:
@@ -31,15 +35,29 @@ def learning_findings(trial: Trial, optimizer: Optimizer) -> Iterator[Finding]:
     warming = [g["lr"] for g in optimizer.param_groups if g["lr"] < 0.1 * g.get("initial_lr", 0.0)]
     if warming:
         raise Untried(f"the learning rate is at {warming[0]:.3g} by its schedule")
-    made = _same(optimizer, trial.copies)
-    losses = trial.train(made, _STEPS)
-    first, last = losses[0], sum(losses[-_LAST:]) / _LAST
+    losses = trial.train(_same(optimizer, trial.copies), _STEPS)
+    first, last = losses[0], _last(losses)
     if min(losses) < 0:
         raise Untried("the loss falls below zero, and has no bottom that is known")
-    if math.isfinite(last) and last <= first * (1 - _LEARNED):
+    aim = first * (1 - _LEARNED)
+    if last <= aim:
         return
-    text = f"{_STEPS} updates on this batch alone bring its loss from {first:.4g} to {last:.4g}"
-    yield UNLEARNED_BATCH.of("", last, text, f"below {first * (1 - _LEARNED):.4g}")
+    every = learned(trial.models[""]).values()
+    stock = _last(trial.train(torch.optim.Adam(every, lr=_RATE), _STEPS))
+    text = (
+        f"{_STEPS} updates on this batch alone bring its loss from {first:.4g} to {last:.4g}; "
+        f"those of Adam at a rate of {_RATE} bring it to {stock:.4g}"
+    )
+    text += (
+        ": look at the optimizer" if stock <= aim else ", either: look at the model and the loss"
+    )
+    yield UNLEARNED_BATCH.of("", last, text, f"below {aim:.4g}")
+
+
+def _last(losses: Sequence[float]) -> float:
+    """The mean of the last ones; infinite where they are not finite."""
+    mean = sum(losses[-_LAST:]) / _LAST
+    return mean if math.isfinite(mean) else math.inf
 
 
 def _same(optimizer: Optimizer, copies: Mapping[int, nn.Parameter]) -> Optimizer:

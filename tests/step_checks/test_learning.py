@@ -35,11 +35,25 @@ def test_a_batch_is_learned(optimizer_of):
 def test_a_rate_that_is_far_too_small_is_told_with_both_losses():
     (text,) = check(lambda model: torch.optim.SGD(model.parameters(), lr=1e-7))
     assert text.startswith("100 updates on this batch alone bring its loss from 1.")
+    assert text.endswith(": look at the optimizer")
+
+
+def test_a_loss_that_no_optimizer_brings_down_is_told_as_such():
+    model = steps.net()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+
+    def step(x, y):
+        return F.cross_entropy(model(x) * 1e-6, y)
+
+    (one,) = taiyi_fx.step_check(model, step, *steps.batch(), optimizer=optimizer)
+    assert one.kind == "unlearned_batch"
+    assert one.text.endswith(", either: look at the model and the loss")
 
 
 def test_an_optimizer_of_nothing_that_matters_is_told():
     outside = torch.nn.Linear(2, 2)
-    assert len(check(lambda model: torch.optim.Adam(outside.parameters()))) == 1
+    (text,) = check(lambda model: torch.optim.Adam(outside.parameters()))
+    assert text.endswith(": look at the optimizer")
     assert outside.weight.grad is None
 
 
