@@ -22,6 +22,7 @@ from taiyi_fx.step_checks.gradients import gradient_findings
 from taiyi_fx.step_checks.inputs import input_findings
 from taiyi_fx.step_checks.kinds import CROSSING_ROWS, MIXED_ROWS, NOT_FINITE, UNREPEATABLE
 from taiyi_fx.step_checks.learning import learning_findings
+from taiyi_fx.step_checks.modes import mode_findings
 from taiyi_fx.step_checks.places import future_findings, padding_findings
 from taiyi_fx.step_checks.precision import precision_findings
 from taiyi_fx.step_checks.rows import crossing_findings, order_findings
@@ -47,6 +48,7 @@ def step_check(
     - ``order``: it stays the same when the samples of the batch come in another order.
     - ``samples``: the output of a sample does not depend on other samples.
     - ``inputs``: each tensor of the batch has an effect.
+    - ``modes``: in evaluation mode no dropout and no batch norm is as in training.
     - ``future``: where the next token is asked for, an output depends on none that come later.
     - ``padding``: it does not depend on what a mask, or lengths, leave out.
     - ``precision``: the loss in the model's own type is that of float64.
@@ -130,6 +132,7 @@ _CHECKS: Mapping[str, Callable[[Trial], Iterator[Finding]]] = {
     "order": order_findings,
     "samples": crossing_findings,
     "inputs": input_findings,
+    "modes": mode_findings,
     "future": future_findings,
     "padding": padding_findings,
 }

@@ -68,6 +68,13 @@ CROSSING_ROWS = TriedKind(
     "mean or an attention over the axis of samples, batch_first, and a view that mixes axes",
     "output",
 )
+UNSWITCHED_MODE = TriedKind(
+    "unswitched_mode",
+    "warning",
+    "Give training=self.training, or dropout_p=self.p if self.training else 0.0; keep modules as "
+    "attributes, in an nn.ModuleList or an nn.ModuleDict, where eval() reaches them",
+    "output",
+)
 SEEN_FUTURE = TriedKind(
     "seen_future",
     "warning",
