@@ -16,7 +16,7 @@ from taiyi_fx.step_checks.kinds import CUT_GRADIENT, WRONG_GRADIENT
 from taiyi_fx.step_checks.trial import Trial
 from taiyi_fx.step_checks.untried import Untried
 
-_STEP = 1e-6
+_STEP = 1e-7
 """A difference of parameters relative to their size: its square and the rounding of float64
 divided by it are both far below `_TOLERANCE`."""
 _TOLERANCE = 1e-4
@@ -24,7 +24,7 @@ _SMALLEST = 1e-2
 """The size that a parameter of zeros is moved by."""
 _STRAIGHT = 1e-3
 """The part of a told slope below which a measured one is nothing."""
-_RUNS = 200
+_RUNS = 120
 """The most runs to find the parameters that a difference belongs to."""
 
 
@@ -35,7 +35,7 @@ class Slope(NamedTuple):
         measured: By differences.
         told: By the gradient.
         size: What the differences are to be compared with.
-        is_smooth: Whether two measurements agree.
+        is_smooth: Whether measurements by two steps, and on both sides, agree.
     """
 
     measured: float
@@ -65,7 +65,7 @@ def gradient_findings(trial: Trial) -> Iterator[Finding]:
     watching = WatchingCuts()
     loss, _, gradients = trial.run(differentiates=True, within=watching)
     cuts = watching.named()
-    slopes = _Slopes(trial, gradients, abs(loss.item()))
+    slopes = _Slopes(trial, gradients, loss.item())
     wrong = slopes.wrong(names)
     silent = [name for name in wrong if slopes.gradients[name] is None]
     others = [name for name in wrong if slopes.gradients[name] is not None]
@@ -77,6 +77,23 @@ def gradient_findings(trial: Trial) -> Iterator[Finding]:
         raise Untried("the loss has jumps")
 
 
+class _Sides(NamedTuple):
+    """The slopes below and above where the parameters are."""
+
+    below: float
+    above: float
+
+    @property
+    def mean(self) -> float:
+        """That of both together."""
+        return (self.below + self.above) / 2
+
+    @property
+    def difference(self) -> float:
+        """How far they are apart."""
+        return abs(self.above - self.below)
+
+
 @dataclass
 class _Slopes:
     """Slopes of the loss in a direction of some parameters.
@@ -84,7 +101,7 @@ class _Slopes:
     Attributes:
         trial: The step.
         gradients: Those of its loss, by the names of parameters.
-        loss: The size of the loss.
+        loss: The loss itself.
         has_jumps: Whether a slope could not be measured.
         runs: How often the step was run.
     """
@@ -119,18 +136,23 @@ class _Slopes:
 
     def of(self, names: Sequence[str]) -> Slope:
         """The slope in the direction of some parameters."""
-        measured, finer = self._measured(names, _STEP), self._measured(names, _STEP / 3)
+        coarse, fine = (self._sides(names, step) for step in (3 * _STEP, _STEP))
         parts = [
             (gradient * self._directions[name]).sum().item()
             for name in names
             if (gradient := self.gradients[name]) is not None
         ]
-        size = max(abs(measured), sum(map(abs, parts)), self.loss * _TOLERANCE, 1e-12)
-        return Slope(measured, sum(parts), size, abs(measured - finer) <= _TOLERANCE * size)
+        measured = fine.mean
+        size = max(abs(measured), sum(map(abs, parts)), abs(self.loss) * _TOLERANCE, 1e-12)
+        is_steady = abs(measured - coarse.mean) <= _TOLERANCE * size
+        # The sides of a curve come together with the step, and those of a kink do not: a ReLU of
+        # exactly zero has two slopes, of which autograd tells one.
+        is_curve = fine.difference <= max(_TOLERANCE * size, coarse.difference / 2)
+        return Slope(measured, sum(parts), size, is_steady and is_curve)
 
-    def _measured(self, names: Sequence[str], step: float) -> float:
+    def _sides(self, names: Sequence[str], step: float) -> _Sides:
         above, below = self._moved(names, step), self._moved(names, -step)
-        return (above - below) / (2 * step)
+        return _Sides((self.loss - below) / step, (above - self.loss) / step)
 
     def _moved(self, names: Sequence[str], by: float) -> float:
         self.runs += 1

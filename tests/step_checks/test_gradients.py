@@ -153,3 +153,32 @@ def test_weights_that_are_tied_and_zero_are_no_mistake():
 
     assert check(model, step, steps.tokens()) == []
     assert model.head.weight is model.embedding.weight
+
+
+def test_a_kink_that_the_parameters_stand_on_is_no_mistake():
+    class Kinked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.scale, self.linear = nn.Parameter(torch.ones(())), nn.Linear(6, steps.CLASSES)
+
+        def forward(self, x):
+            # Exactly zero, whatever the scale is: one slope of a ReLU is 1, and one is 0.
+            zero = (self.scale - self.scale.detach()).relu()
+            return self.linear(x) * (1 + zero)
+
+    model = Kinked()
+    found = taiyi_fx.step_check(model, lambda x, y: F.cross_entropy(model(x), y), *steps.batch())
+    assert found == []
+
+
+def test_a_loss_that_jumps_is_left_untried():
+    model = steps.net()
+
+    def step(x, y):
+        out = model(x)
+        return F.cross_entropy(out, y) + (out.detach() * 1e7).round().sum() * 1e-3
+
+    found = taiyi_fx.step_check(model, step, *steps.batch())
+    assert [one for one in found if one.kind == "wrong_gradient"] == []
+    assert "gradient (the loss has jumps)" in found.remark
