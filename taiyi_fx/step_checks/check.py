@@ -26,6 +26,7 @@ from taiyi_fx.step_checks.modes import mode_findings
 from taiyi_fx.step_checks.places import future_findings, padding_findings
 from taiyi_fx.step_checks.precision import precision_findings
 from taiyi_fx.step_checks.rows import crossing_findings, order_findings
+from taiyi_fx.step_checks.shapes import broadcast_findings
 from taiyi_fx.step_checks.trial import Seen, Trial, Trials, trial
 from taiyi_fx.step_checks.untried import Untried
 
@@ -47,6 +48,7 @@ def step_check(
       in float64).
     - ``order``: it stays the same when the samples of the batch come in another order.
     - ``samples``: the output of a sample does not depend on other samples.
+    - ``shapes``: no column of numbers, one for each sample, meets a row of such.
     - ``inputs``: each tensor of the batch has an effect.
     - ``modes``: in evaluation mode no dropout and no batch norm is as in training.
     - ``future``: where the next token is asked for, an output depends on none that come later.
@@ -131,6 +133,7 @@ _CHECKS: Mapping[str, Callable[[Trial], Iterator[Finding]]] = {
     "gradient": gradient_findings,
     "order": order_findings,
     "samples": crossing_findings,
+    "shapes": broadcast_findings,
     "inputs": input_findings,
     "modes": mode_findings,
     "future": future_findings,

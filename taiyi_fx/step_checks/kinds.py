@@ -39,6 +39,12 @@ UNREPEATABLE = TriedKind(
     "model, a random generator of its own, or an operation that is not deterministic. Nothing "
     "else can be told of such a step",
 )
+BROADCAST = TriedKind(
+    "broadcast",
+    "alert",
+    "Give both operands the same shape: take .squeeze(1) of the one with an axis of one element, "
+    "or .unsqueeze(1) of the other",
+)
 CUT_GRADIENT = TriedKind(
     "cut_gradient",
     "warning",

@@ -33,7 +33,7 @@ def order_findings(trial: Trial) -> Iterator[Finding]:
     after = trial.of(_ordered(trial.batch, axes, order)).run(records=True)
     if _is_same(after.loss.item(), before.loss.item(), trial):
         return
-    if _may_lie_along_the_second(trial):
+    if _lie_along_the_second(trial):
         raise Untried("the samples seem to lie along the second axis")
     if is_of_a_graph(trial, axes.size):
         raise Untried("the samples are the nodes of a graph, which see each other on purpose")
@@ -63,7 +63,7 @@ def crossing_findings(trial: Trial) -> Iterator[Finding]:
     if found is None:
         return
     second = second_axes(tensors)
-    if second and _may_lie_along_the_second(trial) and not _crossing(trial, call, second):
+    if second and _lie_along_the_second(trial) and not _crossing(trial, call, second):
         raise Untried("the samples seem to lie along the second axis")
     if is_of_a_graph(trial, axes.size):
         raise Untried("the samples are the nodes of a graph, which see each other on purpose")
@@ -101,13 +101,20 @@ def outermost(trial: Trial) -> Call:
     raise Untried("the step does not call the model with a tensor")
 
 
-def _may_lie_along_the_second(trial: Trial) -> bool:
-    """True if the loss does not change with an order along the second axis of all tensors."""
+def _lie_along_the_second(trial: Trial) -> bool:
+    """True if samples seem to lie along the second axis, as where time comes first.
+
+    That is: the loss does not change with an order along the second axis of all tensors, and the
+    model's output at one place of the first axis does with what stands at another one.
+    """
     axes = second_axes(trial.batch.tensors())
     if axes is None:
         return False
     turned = trial.of(_ordered(trial.batch, axes, _order(axes.size)))
-    return _is_same(turned.loss(), trial.loss(), trial)
+    if not _is_same(turned.loss(), trial.loss(), trial):
+        return False
+    call = outermost(trial)
+    return _crossing(trial, call, sample_axes(call.given.tensors())) is not None
 
 
 def _is_same(a: float, b: float, trial: Trial) -> bool:

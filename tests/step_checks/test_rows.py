@@ -148,3 +148,26 @@ def test_a_graph_has_no_axis_of_samples():
     found, every = check(model, lambda x, a, y: F.cross_entropy(a @ model(x), y), x, adjacency, y)
     assert found == []
     assert "as many places as samples" in every.remark
+
+
+def test_views_that_are_not_where_the_loss_looks_for_them():
+    torch.manual_seed(0)
+    model = nn.Linear(6, 8)
+
+    def step_of(is_turned):
+        def step(views):
+            pairs = views.transpose(0, 1) if is_turned else views
+            z = F.normalize(model(pairs.reshape(-1, 6)), dim=1)
+            n = len(views)
+            logits = z @ z.T / 0.5 - 1e9 * torch.eye(2 * n)
+            return F.cross_entropy(logits, (torch.arange(2 * n) + n) % (2 * n))
+
+        return step
+
+    views = torch.randn(steps.BATCH, 2, 6)
+    (one,), _ = check(model, step_of(False), views)
+    assert one.kind == "mixed_rows"
+    assert "between them and the loss" in one.text
+    found, every = check(model, step_of(True), views)
+    assert found == []
+    assert "order" in every.looked_at
