@@ -208,12 +208,27 @@ def _folded(found: Sequence[Finding]) -> Iterator[Finding]:
 
 
 def _others(step: Callable[..., Any], model: nn.Module) -> dict[str, nn.Module]:
-    """The other modules that a function names: those of a closure, and of its object."""
-    function = inspect.unwrap(getattr(step, "func", step))
-    named: dict[str, Any] = {}
-    if inspect.isroutine(function) and not inspect.isbuiltin(function):
-        held = inspect.getclosurevars(function)
-        owner = getattr(function, "__self__", None)
-        named = {**held.globals, **held.nonlocals, **getattr(owner, "__dict__", {})}
-    modules = {name: x for name, x in named.items() if isinstance(x, nn.Module)}
-    return {name: x for name, x in modules.items() if x is not model}
+    """The other modules that a function names, or a function that it names, and so on."""
+    found: dict[str, nn.Module] = {}
+    waiting, met = [step], set[int]()
+    while waiting:
+        function = waiting.pop()
+        if id(function) in met:
+            continue
+        met.add(id(function))
+        for name, value in _named_by(function).items():
+            if isinstance(value, nn.Module):
+                found.setdefault(name, value)
+            elif inspect.isroutine(value):
+                waiting.append(value)
+    return {name: module for name, module in found.items() if module is not model}
+
+
+def _named_by(function: Callable[..., Any]) -> dict[str, Any]:
+    """What a function of Python finds by name, and what its object holds."""
+    function = inspect.unwrap(getattr(function, "func", function))
+    if not (inspect.isfunction(function) or inspect.ismethod(function)):
+        return {}
+    held = inspect.getclosurevars(function)
+    owner = getattr(function, "__self__", None)
+    return {**held.globals, **held.nonlocals, **getattr(owner, "__dict__", {})}

@@ -127,6 +127,22 @@ def test_modules_that_the_step_names_are_known_too(of):
     assert teacher[2].num_batches_tracked == 0
 
 
+def test_modules_of_functions_that_the_step_calls_are_known_too(of):
+    critic = nn.Linear(6, 1)
+
+    def value(x):
+        return critic(x).detach()[:, 0]
+
+    def step(x, y):
+        losses = F.cross_entropy(of.model(x), y, reduction="none")
+        return (losses * value(x)).mean()
+
+    found = of.check(step)
+    assert found == []
+    assert "gradient" in found.looked_at
+    assert critic.weight.dtype == torch.float32
+
+
 def test_a_step_that_changes_each_time_is_told_and_tried_no_further(of):
     calls = []
 
