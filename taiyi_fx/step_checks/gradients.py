@@ -63,7 +63,7 @@ def gradient_findings(trial: Trial) -> Iterator[Finding]:
         raise Untried("it does not run in float64")
     names = [*trial.parameters]
     watching = WatchingCuts()
-    loss, _, gradients = trial.run(differentiates=True, within=watching)
+    loss, _, gradients, _ = trial.run(differentiates=True, within=watching)
     cuts = watching.named()
     slopes = _Slopes(trial, gradients, loss.item())
     wrong = slopes.wrong(names)

@@ -32,11 +32,13 @@ class Seen(NamedTuple):
         loss: What it returned.
         calls: The calls of modules, in the order in which they returned, if they were asked for.
         gradients: Those of parameters, by name, if they were asked for; None where there is none.
+        generator: The state of torch's generator behind it.
     """
 
     loss: Tensor
     calls: list[Call]
     gradients: Mapping[str, Tensor | None]
+    generator: Tensor
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class Trial:
                 loss = loss_of(self.step(*batch.args, **batch.kwargs))
             # Before models are put back, which changes in place what the graph may have saved.
             gradients = self._gradients(loss) if differentiates else {}
-        return Seen(loss, calls, gradients)
+            return Seen(loss, calls, gradients, torch.get_rng_state())
 
     def _gradients(self, loss: Tensor) -> dict[str, Tensor | None]:
         backward(loss, [*self.parameters.values()])

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
+_DRAWS = (torch.rand, torch.randn, torch.rand_like, torch.randn_like)
 _CASTS = (Tensor.float, Tensor.half, Tensor.bfloat16)
 
 
@@ -34,6 +35,9 @@ class _Widened(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in _CASTS:
             return args[0].to(torch.float64)
+        if func in _DRAWS and (kwargs or {}).get("dtype") in (None, torch.float64, *_NARROW):
+            # Of float32, which are the numbers that the step draws where it is not widened.
+            return func(*args, **{**(kwargs or {}), "dtype": torch.float32}).to(torch.float64)
         wide = {name: _wide(value) for name, value in (kwargs or {}).items()}
         return func(*map(_wide, args), **wide)
 

@@ -53,3 +53,26 @@ def test_half_precision_is_left_untried():
     assert found == []
     assert "precision (a part of it is in half precision)" in found.remark
     assert "gradient" in found.looked_at
+
+
+@pytest.mark.parametrize("by_squares", [True, False])
+def test_noise_of_the_step_is_the_same_in_both(by_squares):
+    model = Spread(by_squares)
+
+    def step(x, y):
+        return F.cross_entropy(model(x + torch.randn_like(x)), y)
+
+    found = taiyi_fx.step_check(model, step, *steps.batch())
+    assert "precision" in found.looked_at
+    assert ["lost_precision"] * by_squares == [one.kind for one in found]
+
+
+def test_other_random_numbers_leave_it_untried():
+    model = steps.net()
+
+    def step(x, y):
+        return F.cross_entropy(model(x + torch.empty_like(x).normal_()), y)
+
+    found = taiyi_fx.step_check(model, step, *steps.batch())
+    assert found == []
+    assert "precision (the step draws other random numbers in float64)" in found.remark

@@ -25,6 +25,25 @@ def test_what_is_converted_stays_in_float64():
     assert torch.equal(made[0], x)
 
 
+def test_random_numbers_are_those_of_float32():
+    like = torch.zeros(5, dtype=torch.float64)
+    draws = (
+        lambda x: torch.rand(5),
+        lambda x: torch.randn(2, 3, dtype=torch.float32),
+        torch.randn_like,
+        lambda x: torch.rand_like(x, dtype=None),
+    )
+    for draw in draws:
+        torch.manual_seed(0)
+        expected, state = draw(like.float()), torch.get_rng_state()
+        torch.manual_seed(0)
+        with widened():
+            found = draw(like)
+        assert found.dtype == torch.float64
+        assert torch.equal(found, expected.double())
+        assert torch.equal(torch.get_rng_state(), state)
+
+
 def test_the_default_is_as_before():
     before = torch.get_default_dtype()
     with widened():
