@@ -225,7 +225,7 @@ def _others(step: Callable[..., Any], model: nn.Module) -> dict[str, nn.Module]:
 
 
 def _named_by(function: Callable[..., Any]) -> dict[str, Any]:
-    """What a function of Python finds by name, and what its object holds."""
+    """All that a function of Python finds by name, and that its object holds."""
     function = inspect.unwrap(getattr(function, "func", function))
     if not (inspect.isfunction(function) or inspect.ismethod(function)):
         return {}
