@@ -34,10 +34,11 @@ def sample_axes(tensors: Mapping[str, Tensor]) -> Axes:
         raise Untried("the batch has no tensors")
     common = set.intersection(*(set(shape) for shape in shapes.values())) - {1}
     firsts = {shape[0] for shape in shapes.values()}
-    size = firsts.pop() if len(firsts) == 1 else min(common, default=0)
-    if size < 2 or (size not in common):
+    is_first = len(firsts) == 1
+    size = min(firsts) if is_first else min(common, default=0)
+    if size not in common:
         raise Untried("its tensors have no axis of samples in common")
-    if len(common) > 1 and len(firsts) > 0:
+    if len(common) > 1 and not is_first:
         raise Untried("more than one of its axes may be that of samples")
     if any(shape[:2] == (size, size) for shape in shapes.values()):
         raise Untried("there are as many places as samples: take another size of the batch")

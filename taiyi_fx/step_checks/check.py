@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -93,14 +94,15 @@ def step_check(
     trials = functools.partial(trial, models, step, batch, optimizer)
     gathered = _Gathered()
     for checks in (_first(trials), _in_float64(trials), _last(trials, optimizer)):
-        for name, check in checks:
-            gathered.add(name, check)
+        with contextlib.closing(checks):  # at once, whatever ends it: a traceback would hold it
+            for name, check in checks:
+                gathered.add(name, check)
         if any(one.kind in _HIDING for one in gathered.found):
             break
     return gathered.findings()
 
 
-_Checks: TypeAlias = Iterator[tuple[str, Callable[[], Iterator[Finding]]]]
+_Checks: TypeAlias = Generator[tuple[str, Callable[[], Iterator[Finding]]]]
 
 _SAID = 120
 """The characters of an error of the step's own code that are shown."""

@@ -152,7 +152,7 @@ def _seen(trial: Trial, call: Call, before: list[Call], name: str, hidden: Tenso
 def _others(x: Tensor) -> Tensor:
     """Other values of the same kind, at each place."""
     if x.is_floating_point():
-        return x.flip(1) + x.std() * (1 + torch.rand(1, dtype=x.dtype).item())
+        return x.flip(1) + x.std()
     present = x.unique()
     return present[(torch.searchsorted(present, x) + 1) % len(present)]
 

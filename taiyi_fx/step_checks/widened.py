@@ -35,11 +35,17 @@ class _Widened(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in _CASTS:
             return args[0].to(torch.float64)
-        if func in _DRAWS and (kwargs or {}).get("dtype") in (None, torch.float64, *_NARROW):
+        if func in _DRAWS and _is_real(args, kwargs or {}):
             # Of float32, which are the numbers that the step draws where it is not widened.
             return func(*args, **{**(kwargs or {}), "dtype": torch.float32}).to(torch.float64)
         wide = {name: _wide(value) for name, value in (kwargs or {}).items()}
         return func(*map(_wide, args), **wide)
+
+
+def _is_real(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """True if real numbers are drawn, by the type that is asked for or that of a tensor."""
+    like = next((x.dtype for x in args if isinstance(x, Tensor)), torch.float64)
+    return (kwargs.get("dtype") or like).is_floating_point
 
 
 def _wide(value: Any) -> Any:

@@ -246,3 +246,27 @@ def test_a_compiled_model_is_tried(of):
     found = taiyi_fx.step_check(compiled, lambda x, y: F.cross_entropy(compiled(x), y), *of.batch)
     assert found == []
     assert {"gradient", "order", "samples"} <= {*found.looked_at.replace(",", "").split()}
+
+
+@pytest.mark.parametrize("last", [1, 2, 5, 12, 25, 60])
+def test_a_model_is_as_before_where_it_is_interrupted(of, last):
+    """Also while the traceback, which holds all frames, is still there."""
+    calls = []
+    held = {name: (p, p.clone()) for name, p in of.model.named_parameters()}
+
+    def step(x, y):
+        calls.append(1)
+        if len(calls) == last:
+            raise KeyboardInterrupt
+        return of.step(x, y)
+
+    optimizer = torch.optim.Adam(of.model.parameters(), lr=0.01)
+    drawn = torch.get_rng_state()
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        of.check(step, optimizer=optimizer)
+    assert interrupted.tb is not None
+    for name, parameter in of.model.named_parameters():
+        assert parameter is held[name][0]
+        assert torch.equal(parameter, held[name][1])
+    assert torch.get_default_dtype() == torch.float32
+    assert torch.equal(torch.get_rng_state(), drawn)

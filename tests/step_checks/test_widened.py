@@ -44,6 +44,13 @@ def test_random_numbers_are_those_of_float32():
         assert torch.equal(torch.get_rng_state(), state)
 
 
+def test_complex_random_numbers_stay_complex():
+    like = torch.zeros(5, dtype=torch.complex128)
+    with widened():
+        assert torch.randn_like(like).dtype == torch.complex128
+        assert torch.randn(5, dtype=torch.complex64).dtype == torch.complex64
+
+
 def test_the_default_is_as_before():
     before = torch.get_default_dtype()
     with widened():
