@@ -30,6 +30,7 @@ from taiyi_fx.step_checks.rows import crossing_findings, order_findings
 from taiyi_fx.step_checks.shapes import broadcast_findings
 from taiyi_fx.step_checks.trial import Seen, Trial, Trials, trial
 from taiyi_fx.step_checks.untried import Untried
+from taiyi_fx.step_checks.updates import update_findings
 
 
 def step_check(
@@ -55,6 +56,7 @@ def step_check(
     - ``future``: where the next token is asked for, an output depends on none that come later.
     - ``padding``: it does not depend on what a mask, or lengths, leave out.
     - ``precision``: the loss in the model's own type is that of float64.
+    - ``update``, with an optimizer: its step moves what has a gradient, and hardly what has none.
     - ``learning``, with an optimizer: a hundred updates on the batch alone bring the loss down.
 
     What depends on chance is drawn from the same seeds each time. All that exchanges samples,
@@ -68,7 +70,7 @@ def step_check(
         step: Takes the batch, and returns its loss with its graph, or something with a ``loss``,
             such as what models of transformers return: it calls neither backward nor the optimizer.
         *args: The batch, of two samples at least, as the step takes it: by position.
-        optimizer: The optimizer, if learning is to be tried: not by itself, but by another one of
+        optimizer: The optimizer, if updates are to be tried: not by itself, but by another one of
             its class with its options. Only what it has is to get a gradient.
         **kwargs: The batch by name.
 
@@ -128,6 +130,7 @@ def _last(trials: Trials, optimizer: Optimizer | None) -> _Checks:
     yield "precision", functools.partial(precision_findings, trials)
     if optimizer is not None:
         with trials(None, shakes=False) as own:
+            yield "update", functools.partial(update_findings, own, optimizer)
             yield "learning", functools.partial(learning_findings, own, optimizer)
 
 

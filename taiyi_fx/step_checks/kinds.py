@@ -108,6 +108,21 @@ LOST_PRECISION = TriedKind(
     "differences from the mean), or this part in a larger type",
     "output",
 )
+UPDATES_LOST = TriedKind(
+    "updates_lost",
+    "warning",
+    "Keep parameters in float32 and compute in half precision (torch.autocast), or take an "
+    "optimizer that rounds stochastically or keeps float32 copies",
+    "update",
+)
+DECAYED_ROWS = TriedKind(
+    "decayed_rows",
+    "warning",
+    "Take AdamW, whose decay is a share of the weight, or give embeddings a group of their own "
+    "with weight_decay=0: what Adam adds to the gradient is all the gradient that such a row has, "
+    "and is divided by its own size",
+    "update",
+)
 UNLEARNED_BATCH = TriedKind(
     "unlearned_batch",
     "warning",

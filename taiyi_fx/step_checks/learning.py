@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import torch
-from torch import nn
 from torch.optim import Optimizer
 
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.step_checks.kinds import UNLEARNED_BATCH
+from taiyi_fx.step_checks.optimizers import copy_of, refuse_low_rates
 from taiyi_fx.step_checks.stand_ins import learned
 from taiyi_fx.step_checks.trial import Trial
 from taiyi_fx.step_checks.untried import Untried
@@ -32,10 +30,8 @@ def learning_findings(trial: Trial, optimizer: Optimizer) -> Iterator[Finding]:
         Untried: The loss has no bottom, as one of a policy or of densities, or the learning rate is
             not what it will be.
     """
-    warming = [g["lr"] for g in optimizer.param_groups if g["lr"] < 0.1 * g.get("initial_lr", 0.0)]
-    if warming:
-        raise Untried(f"the learning rate is at {warming[0]:.3g} by its schedule")
-    losses = trial.train(_same(optimizer, trial.copies), _STEPS)
+    refuse_low_rates(optimizer)
+    losses = trial.train(copy_of(optimizer, trial.copies), _STEPS)
     first, last = losses[0], _last(losses)
     if min(losses) < 0:
         raise Untried("the loss falls below zero, and has no bottom that is known")
@@ -58,17 +54,3 @@ def _last(losses: Sequence[float]) -> float:
     """The mean of the last ones; infinite where they are not finite."""
     mean = sum(losses[-_LAST:]) / _LAST
     return mean if math.isfinite(mean) else math.inf
-
-
-def _same(optimizer: Optimizer, copies: Mapping[int, nn.Parameter]) -> Optimizer:
-    """An optimizer of the same class and options, of the copies, without what it has gathered."""
-    groups: list[dict[str, Any]] = [
-        {**group, "params": [copies[id(p)] for p in group["params"] if id(p) in copies]}
-        for group in optimizer.param_groups
-    ]
-    accepted = {k: v for k, v in optimizer.defaults.items() if k in _accepted(optimizer)}
-    return type(optimizer)(groups, **accepted)
-
-
-def _accepted(optimizer: Optimizer) -> set[str]:
-    return {*inspect.signature(type(optimizer).__init__).parameters}

@@ -41,6 +41,20 @@ class Seen(NamedTuple):
     generator: Tensor
 
 
+class Update(NamedTuple):
+    """What an optimizer's step makes of a parameter.
+
+    Attributes:
+        before: Its elements before.
+        gradient: Its gradient.
+        after: Its elements afterwards.
+    """
+
+    before: Tensor
+    gradient: Tensor
+    after: Tensor
+
+
 @dataclass(frozen=True)
 class Trial:
     """A step with the models that it trains, which are as they were before each run.
@@ -132,15 +146,31 @@ class Trial:
     def train(self, optimizer: Optimizer, steps: int) -> list[float]:
         """Trains on the batch, from what all models hold, and returns the losses."""
         losses: list[float] = []
-        trained = [p for group in optimizer.param_groups for p in group["params"]]
         with self._ready(0):
             for _ in range(steps):
-                batch = self.batch.converted(self.dtype)
-                loss = loss_of(self.step(*batch.args, **batch.kwargs))
-                backward(loss, trained)
+                losses.append(self._differentiated(optimizer).item())
                 optimizer.step()
-                losses.append(loss.item())
         return losses
+
+    def update(self, optimizer: Optimizer) -> dict[str, Update]:
+        """Takes one step of an optimizer, and returns what became of parameters with a gradient."""
+        with self._ready(0):
+            self._differentiated(optimizer)
+            seen = {
+                name: (parameter.detach().clone(), gradient.clone())
+                for name, parameter in self.parameters.items()
+                if (gradient := parameter.grad) is not None
+            }
+            optimizer.step()
+            after = {name: self.parameters[name].detach().clone() for name in seen}
+        return {name: Update(*pair, after[name]) for name, pair in seen.items()}
+
+    def _differentiated(self, optimizer: Optimizer) -> Tensor:
+        """The loss, of which the parameters of an optimizer have gradients."""
+        batch = self.batch.converted(self.dtype)
+        loss = loss_of(self.step(*batch.args, **batch.kwargs))
+        backward(loss, [p for group in optimizer.param_groups for p in group["params"]])
+        return loss
 
     @contextmanager
     def _ready(self, seed: int) -> Iterator[None]:

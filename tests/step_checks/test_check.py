@@ -39,7 +39,10 @@ def of():
 def test_nothing_is_found_in_a_sound_step(of):
     found = of.check(optimizer=torch.optim.Adam(of.model.parameters(), lr=0.01))
     assert found == []
-    tried = "finite numbers, repetition, gradient, order, samples, shapes, inputs, modes, precision, learning"
+    tried = (
+        "finite numbers, repetition, gradient, order, samples, shapes, inputs, modes, precision, "
+        "update, learning"
+    )
     assert repr(found) == (
         f"no findings in one batch, tried for {tried}; not tried: future (the targets are not the "
         "next tokens of the input); padding (the model is given no mask and no lengths that leave "
