@@ -40,7 +40,10 @@ class Findings(list[Finding]):
         return as_html(title, _HEAD, [*map(_row, self)])
 
 
-_ELSE = "if something is wrong all the same: docs/how-to/findings.md#when-nothing-is-found"
+_ELSE = (
+    "if something is wrong all the same, taiyi_fx.step_check tries a step of it "
+    "(docs/how-to/findings.md#when-nothing-is-found)"
+)
 _HEAD = ("severity", "kind", "module", "step", "text", "advice")
 
 

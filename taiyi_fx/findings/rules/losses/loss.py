@@ -60,7 +60,8 @@ _RATE = (
 DIVERGENCE = Kind(
     "divergence",
     "alert",
-    f"The learning rate is too large for this model, or a gradient has the wrong sign: {_RATE}",
+    "The learning rate is too large for this model, or a gradient is wrong (taiyi_fx.step_check "
+    f"compares it with the loss): {_RATE}",
 )
 _OF_JUDGE = (
     "Look at whether it can make what the data are: at the range of its last activation, as -1 to "

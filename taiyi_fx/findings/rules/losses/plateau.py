@@ -39,6 +39,7 @@ _NOISE = (
     "targets whose mean is 0 and whose deviation is 1 may be noise: it has to be that which was "
     "added to what the model is given, and no other draw"
 )
+_TRIAL = "taiyi_fx.step_check tells whether one batch can be learned, and looks for more"
 _UNIT = 0.05
 _SMALL_RATE = "the learning rate may be far too small"
 _LARGE_RATE = "the learning rate may be too large"
@@ -104,7 +105,7 @@ def plateau(evidence: Evidence) -> Iterator[Finding]:
         others = {"module": "", "value": last, "severity": severity}
         is_known = is_at_guess and severity == "warning"
         ends = [_NOISE] * (is_known and _is_as_noise(loss, evidence)) + [_GAMES] * (not is_known)
-        others["advice"] = "; ".join(["".join([_DATA, *_reasons(evidence)]), *ends])
+        others["advice"] = "; ".join(["".join([_DATA, *_reasons(evidence)]), *ends, _TRIAL])
         yield PLATEAU.at(loss, 0, text, f"below {start:.3g}", **others)
 
 
