@@ -210,7 +210,7 @@ EDGES: tuple[Edge, ...] = (
     Edge("foreign_condition", "divergence plateau"),
     Edge("mistaken_tensor", f"{_OF_LARGE_STEPS} vanishing_gradient plateau"),
     Edge(
-        "taken_by_number parted_pairs turned_grid foreign_noise left_sorted",
+        "taken_by_number parted_pairs turned_mixture turned_grid foreign_noise left_sorted",
         "plateau overfitting evaluation_gap",
     ),
     Edge("odd_setting", "small_steps odd_steps", _is_of_all),

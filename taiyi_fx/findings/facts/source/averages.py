@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from taiyi_fx.findings.facts.source.syntax import (
     FUNCTIONS,
@@ -24,6 +25,22 @@ _NEARLY_ALL, _ALL = 0.9, 1.0
 """Shares of the new: a target that is loaded anew takes all of it."""
 
 
+class _Step(NamedTuple):
+    """A step of an average.
+
+    Attributes:
+        of: The average.
+        new: What it takes a part of.
+        share: That part.
+        code: What is told of.
+    """
+
+    of: ast.expr
+    new: ast.expr
+    share: ast.expr
+    code: ast.expr
+
+
 def turned_averages(tree: ast.Module) -> Iterator[ast.expr]:
     """The steps by which an average of weights takes nine tenths and more of the new ones.
 
@@ -31,14 +48,22 @@ def turned_averages(tree: ast.Module) -> Iterator[ast.expr]:
     is averaged, and where the numbers are written in the file.
     """
     numbers, models = _numbers_of(tree), _models_of(tree)
-    for node in ast.walk(tree):
-        step = _step(node)
-        if step is None:
-            continue
-        of, new, share = step[0], step[1], _value(step[2], numbers)
-        is_average = _is_average(of, models) and not _is_average(new, models)
+    for step in _steps_in(tree):
+        share = _value(step.share, numbers)
+        is_average = _is_average(step.of, models) and not _is_average(step.new, models)
         if is_average and share is not None and _NEARLY_ALL <= share < _ALL:
-            yield step[3]
+            yield step.code
+    yield from _torch_averages(tree, numbers)
+
+
+def _torch_averages(tree: ast.Module, numbers: Mapping[str, float]) -> Iterator[ast.expr]:
+    """The averages of `torch.optim.swa_utils` that are told to keep a tenth and less of the old."""
+    for call in (x for x in ast.walk(tree) if isinstance(x, ast.Call)):
+        if called(call) in ("get_ema_avg_fn", "get_ema_multi_avg_fn"):
+            told = [*call.args, *(one.value for one in call.keywords if one.arg == "decay")]
+            kept = _value(told[0], numbers) if told else None
+            if kept is not None and 0 < kept <= 1 - _NEARLY_ALL:
+                yield call
 
 
 def averages_without_buffers(tree: ast.Module) -> Iterator[ast.expr]:
@@ -54,7 +79,7 @@ def averages_without_buffers(tree: ast.Module) -> Iterator[ast.expr]:
         if not (isinstance(pairs, ast.Call) and called(pairs) == "zip" and len(pairs.args) == 2):
             continue
         of, other = (_model_of(argument) for argument in pairs.args)
-        steps = [step for node in ast.walk(loop) if (step := _step(node)) is not None]
+        steps = [*_steps_in(loop)]
         is_own = id(loop) in own and of.startswith("self.")
         is_average = is_own or _AVERAGES.search(f"{of.lower()}_") is not None
         if of and other and steps and is_average and _evaluates(of, code):
@@ -80,35 +105,128 @@ def _evaluates(of: str, code: str) -> bool:
     )
 
 
-def _step(node: ast.AST) -> tuple[ast.expr, ast.expr, ast.expr, ast.expr] | None:
-    """The average, the new, the share of it, and the code of a step; None of what is none."""
-    if isinstance(node, ast.Assign) and len(node.targets) == 1:
-        return _of_sum(node.targets[0], node.value, node.value)
+def _steps_in(tree: ast.AST) -> Iterator[_Step]:
+    """All steps of averages in some code, each written by one statement or by two."""
+    for node in ast.walk(tree):
+        step = _step(node)
+        if step is not None:
+            yield step
+        for name in ("body", "orelse", "finalbody"):
+            statements = getattr(node, name, None)
+            if isinstance(statements, list):
+                yield from filter(None, map(_of_two, statements, statements[1:]))
+
+
+class _Method(NamedTuple):
+    """A call of a method of a tensor, or of the function of torch of that name.
+
+    Attributes:
+        name: The name.
+        of: What is changed.
+        args: The others by position.
+        told: Those by name.
+    """
+
+    name: str
+    of: ast.expr
+    args: Sequence[ast.expr]
+    told: Mapping[str | None, ast.expr]
+
+
+def _method(node: ast.AST) -> _Method | None:
+    """A call as one of a method: ``torch._foreach_lerp_(a, b, w)`` is ``a.lerp_(b, w)``."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
-    of, name = node.func.value, called(node)
-    if name == "lerp_" and len(node.args) == 2:
-        return of, node.args[0], node.args[1], node
-    if name == "copy_" and len(node.args) == 1:
-        return _of_sum(of, node.args[0], node)
-    is_sum = name == "add_" and isinstance(of, ast.Call) and called(of) == "mul_" and node.args
-    if is_sum and isinstance(of, ast.Call) and isinstance(of.func, ast.Attribute):
-        told = [one.value for one in node.keywords if one.arg == "alpha"]
-        new, share = (node.args[0], told[0]) if told else _parted(node.args[0])
-        return None if share is None else (of.func.value, new, share, node)
-    return None
+    name, of, args = node.func.attr, node.func.value, node.args
+    if ast.unparse(of) == "torch" and args:
+        name, of, args = name.removeprefix("_foreach_"), args[0], args[1:]
+    return _Method(name, of, args, {one.arg: one.value for one in node.keywords})
 
 
-def _of_sum(
-    of: ast.expr, value: ast.expr, code: ast.expr
-) -> tuple[ast.expr, ast.expr, ast.expr, ast.expr] | None:
-    """A step that is written as the sum of the average and the new, each by its share."""
+def _step(node: ast.AST) -> _Step | None:
+    """The step of an average that a statement or a call is; None of others."""
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        return _of_value(node.targets[0], node.value, node.value)
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, (ast.Add, ast.Sub)):
+        found = _of_difference(node.target, node.value, None, isinstance(node.op, ast.Sub))
+        return found and _Step(node.target, *found, node.value)
+    call = _method(node)
+    if call is None or not isinstance(node, ast.Call) or not call.args:
+        return None
+    if call.name == "lerp_":
+        return _of_lerp(call, node)
+    if call.name == "copy_":
+        return _of_value(call.of, call.args[0], node)
+    if call.name in ("add_", "sub_"):
+        alpha = call.told.get("alpha")
+        found = _of_difference(call.of, call.args[0], alpha, call.name == "sub_")
+        if found is not None:
+            return _Step(call.of, *found, node)
+    before = _method(call.of)
+    is_scaled = before is not None and before.name == "mul_"
+    return _added(call, before.of, node) if before is not None and is_scaled else None
+
+
+def _of_two(first: ast.stmt, second: ast.stmt) -> _Step | None:
+    """The step that is a product in place, and then a sum of the same."""
+    pair = [_method(x.value) for x in (first, second) if isinstance(x, ast.Expr)]
+    if len(pair) < 2 or not isinstance(second, ast.Expr):
+        return None
+    scaled, summed = pair
+    if scaled is None or summed is None or scaled.name != "mul_":
+        return None
+    is_of_one = ast.unparse(scaled.of) == ast.unparse(summed.of)
+    return _added(summed, summed.of, second.value) if is_of_one else None
+
+
+def _added(call: _Method, of: ast.expr, code: ast.expr) -> _Step | None:
+    """The step whose new part is added to an average that was multiplied before."""
+    if call.name != "add_" or not call.args:
+        return None
+    alpha = call.told.get("alpha")
+    new, share = _parted(call.args[0]) if alpha is None else (call.args[0], alpha)
+    return None if share is None else _Step(of, new, share, code)
+
+
+def _of_lerp(call: _Method, code: ast.expr) -> _Step | None:
+    share = call.args[1] if len(call.args) > 1 else call.told.get("weight")
+    return None if share is None else _Step(call.of, call.args[0], share, code)
+
+
+def _of_value(of: ast.expr, value: ast.expr, code: ast.expr) -> _Step | None:
+    """The step that gives an average another value, made of itself and of the new."""
+    call = _method(value)
+    if call is not None and call.name == "lerp" and call.args:
+        return _of_lerp(call, code) if ast.unparse(call.of) == ast.unparse(of) else None
     terms = [term for sign, term in signed_terms_of(value) if sign > 0]
     parts = [_parted(term) for term in terms]
     others = [(x, share) for x, share in parts if ast.unparse(x) != ast.unparse(of)]
-    if len(parts) != 2 or len(others) != 1 or others[0][1] is None:
+    if len(parts) != 2 or len(others) != 1:
         return None
-    return of, others[0][0], others[0][1], code
+    new, share = others[0]
+    if share is not None:
+        return _Step(of, new, share, code)
+    found = _of_difference(of, new, None, False)
+    return found and _Step(of, *found, code)
+
+
+def _of_difference(
+    of: ast.expr, value: ast.expr, alpha: ast.expr | None, is_less: bool
+) -> tuple[ast.expr, ast.expr] | None:
+    """The new, and the share of its distance from the average that is added, or taken away."""
+    factors = [value] if alpha is not None else factors_of(value)[1]
+    distances = [x for x in factors if isinstance(x, ast.BinOp) and _is_distance(x, of)]
+    shares = [alpha] if alpha is not None else [x for x in factors if x not in distances]
+    if len(distances) != 1 or len(shares) != 1:
+        return None
+    ends = distances[0].left, distances[0].right
+    new, old = ends if not is_less else ends[::-1]
+    return (new, shares[0]) if ast.unparse(old) == ast.unparse(of) else None
+
+
+def _is_distance(value: ast.BinOp, of: ast.expr) -> bool:
+    ends = map(ast.unparse, (value.left, value.right))
+    return isinstance(value.op, ast.Sub) and ast.unparse(of) in ends
 
 
 def _parted(term: ast.expr) -> tuple[ast.expr, ast.expr | None]:
@@ -129,24 +247,34 @@ def _is_named_number(value: ast.expr) -> bool:
 
 def _is_average(of: ast.expr, models: Mapping[str, str]) -> bool:
     """True for weights that are named an average, or are those of a model that is."""
-    name = ast.unparse(of).removesuffix(".data").lower()
+    while isinstance(of, ast.Subscript) or (isinstance(of, ast.Attribute) and of.attr == "data"):
+        of = of.value
+    name = ast.unparse(of).lower()
     return _AVERAGES.search(f"{name}_".replace("_p_", "_")) is not None or (
         _AVERAGES.search(models.get(name, "")) is not None
     )
 
 
 def _models_of(tree: ast.Module) -> dict[str, str]:
-    """The model of each weight that a loop over pairs goes through, by the weight's name."""
+    """The model of each weight that a loop goes through, by the weight's name."""
     found: dict[str, str] = {}
-    for loop in (x for x in ast.walk(tree) if isinstance(x, ast.For)):
-        pairs = loop.iter
-        names = loop.target.elts if isinstance(loop.target, ast.Tuple) else []
-        if isinstance(pairs, ast.Call) and called(pairs) == "zip":
-            for name, of in zip(names, pairs.args, strict=False):
-                method = of.func if isinstance(of, ast.Call) else None
-                model = method.value if isinstance(method, ast.Attribute) else of
-                found[ast.unparse(name).lower()] = ast.unparse(model).lower()
+    for loop in (x for x in ast.walk(tree) if isinstance(x, (ast.For, ast.comprehension))):
+        for name, of in _pairs_of(loop.target, loop.iter):
+            method = of.func if isinstance(of, ast.Call) else None
+            model = method.value if isinstance(method, ast.Attribute) else of
+            found[ast.unparse(name).lower()] = ast.unparse(model).lower()
     return found
+
+
+def _pairs_of(target: ast.expr, over: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """The names that a loop gives to weights, each with what these are weights of."""
+    if isinstance(over, ast.Call) and called(over) == "zip" and isinstance(target, ast.Tuple):
+        for name, of in zip(target.elts, over.args, strict=False):
+            yield from _pairs_of(name, of)
+    elif isinstance(target, ast.Tuple) and len(target.elts) == 2:
+        yield target.elts[1], over  # of a name and the weights
+    elif isinstance(target, ast.Name):
+        yield target, over
 
 
 def _numbers_of(tree: ast.Module) -> dict[str, float]:

@@ -20,6 +20,7 @@ from taiyi_fx.findings.facts.source.syntax import (
 )
 
 _DEVIATIONS = frozenset("std stds sigma sigmas stddev std_dev".split())
+_NOISE = frozenset("noise eps epsilon".split())
 _SAME = frozenset("view reshape gather to float double unsqueeze expand index_select take".split())
 """Methods whose result holds the numbers of their tensor."""
 
@@ -42,22 +43,23 @@ def uncumulated_noise(tree: ast.Module) -> Iterator[ast.expr]:
 
 
 def uniform_noise(tree: ast.Module) -> Iterator[ast.expr]:
-    """The draws of ``rand_like`` that a deviation multiplies, as of noise with a mean of 0.
+    """The draws between 0 and 1 that a deviation multiplies, as of noise with a mean of 0.
 
-    As ``noise = torch.rand_like(x)`` of ``(1 - a).sqrt() * noise``, and ``mu + std * eps``.
+    As ``noise = torch.rand_like(x)`` of ``(1 - a).sqrt() * noise``, and ``mu + std * eps``; others
+    than of ``rand_like`` where they have the shape of something, or are named noise.
     """
     for scope in scopes_of(tree):
         draws = {
-            ast.unparse(node.targets[0]): node.value
+            name: node.value
             for node in _sets_in(scope)
-            if _is_uniform(node.value)
+            if _is_uniform(node.value, name := ast.unparse(node.targets[0]))
         }
         found: dict[int, ast.expr] = {}
         for node in inner(scope):
             factors = factors_of(node)[1] if isinstance(node, ast.BinOp) else []
             if any(map(_is_deviation, factors)):
-                own = [draws.get(ast.unparse(x), x) for x in factors]
-                found |= {id(x): x for x in own if _is_uniform(x)}
+                own = (draws.get(ast.unparse(x), x) for x in factors)
+                found |= {id(x): x for x in own if x in draws.values() or _is_uniform(x)}
         yield from found.values()
         if draws and not found:
             yield from _handed_on(tree, scope, draws)
@@ -83,8 +85,15 @@ def _is_scaled(function: Function, name: str) -> bool:
     )
 
 
-def _is_uniform(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and called(value) == "rand_like"
+def _is_uniform(value: ast.expr, name: str = "") -> bool:
+    if not isinstance(value, ast.Call):
+        return False
+    if called(value) == "uniform_":
+        return not (value.args or value.keywords) and "empty_like(" in ast.unparse(value.func)
+    if called(value) != "rand":
+        return called(value) == "rand_like"
+    shapes = " ".join(map(ast.unparse, value.args))
+    return ".shape" in shapes or ".size(" in shapes or name.rpartition(".")[2] in _NOISE
 
 
 def _is_deviation(value: ast.expr) -> bool:

@@ -26,6 +26,7 @@ from taiyi_fx.findings.facts.source.grids import turned_grids
 from taiyi_fx.findings.facts.source.held_weights import lagging_targets, live_states
 from taiyi_fx.findings.facts.source.kept_graphs import kept_graphs
 from taiyi_fx.findings.facts.source.loading import copied_generators, weights_of_classes
+from taiyi_fx.findings.facts.source.mixtures import turned_mixtures
 from taiyi_fx.findings.facts.source.model_arguments import swapped_in_calls
 from taiyi_fx.findings.facts.source.numbered import taken_by_number
 from taiyi_fx.findings.facts.source.of_classes import is_returning
@@ -182,7 +183,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "mistaken_tensor": (mistaken_tensors, "save_for_backward"),
     "foreign_condition": (foreign_conditions, "d( dis critic judge"),
     "foreign_noise": (foreign_noise, "randn"),
-    "uniform_noise": (uniform_noise, "rand_like"),
+    "uniform_noise": (uniform_noise, "rand_like rand( uniform_"),
     "rounded_times": (rounded_times, "float32 float single"),
     "refitted": (refitted_to_evaluation, "fit_transform"),
     "fitted_to_each": (fitted_to_each, "fit_transform factorize encod vocab map id code"),
@@ -192,6 +193,7 @@ _READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] =
     "mispaired_views": (mispaired_views, "arange"),
     "torn_view": (torn_views, "shape size"),
     "parted_pairs": (parted_pairs, "randperm permutation randint choice integers shuffle"),
+    "turned_mixture": (turned_mixtures, "randperm permutation shuffle flip roll"),
     "taken_by_number": (taken_by_number, "enumerate"),
     "parted_flip": (parted_flips, "flip"),
     "turned_grid": (turned_grids, "zeros ones full empty"),

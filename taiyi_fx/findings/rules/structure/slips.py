@@ -363,6 +363,13 @@ SLIP_KINDS = (
         "takes rows in another order than that of the inputs or targets that belong to them",
     ),
     SlipKind(
+        "turned_mixture",
+        "warning",
+        "Give each target the share of its own input: a * loss(z, y) + (1 - a) * loss(z, y[order]) "
+        "of a * x + (1 - a) * x[order]",
+        "mixes targets by the share of the other one: what their inputs were mixed by is turned",
+    ),
+    SlipKind(
         "taken_by_number",
         "warning",
         "Put it into the data set beside the inputs, TensorDataset(x, y, cached), or take it by "

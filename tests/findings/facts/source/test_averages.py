@@ -31,6 +31,27 @@ with torch.no_grad():
         ("q.data = 0.99 * q.data + 0.01 * p.data", False),
         ("q.lerp_(p, rate_of(step))", False),
         ("q.lerp_(p, 1.0)", False),
+        ("q.lerp_(p, weight=0.999)", True),
+        ("q.copy_(torch.lerp(q, p, 0.999))", True),
+        ("q.copy_(q.lerp(p, 0.001))", False),
+        ("q.copy_(torch.lerp(p, q, 0.999))", False),
+        ("q.data = torch.lerp(q.data, p.data, weight=0.99)", True),
+        ("q.mul_(0.01); q.add_(p, alpha=0.99)", True),
+        ("q.mul_(0.99); q.add_(p, alpha=0.01)", False),
+        ("q.mul_(0.01); p.add_(p, alpha=0.99)", False),
+        ("p.mul_(0.01); q.add_(p, alpha=0.99)", False),
+        ("q.data += 0.99 * (p.data - q.data)", True),
+        ("q.data += 0.01 * (p.data - q.data)", False),
+        ("q.data -= (1 - 0.01) * (q.data - p.data)", True),
+        ("q.data -= 0.99 * p.grad", False),
+        ("q.add_(p - q, alpha=0.99)", True),
+        ("q.add_(q - p, alpha=0.99)", False),
+        ("q.sub_(0.99 * (q - p))", True),
+        ("q.copy_(q + 0.99 * (p - q))", True),
+        ("q.copy_(q + 0.01 * (p - q))", False),
+        ("torch._foreach_lerp_(ema_params, params, 0.99)", True),
+        ("torch._foreach_lerp_(ema_params, params, 0.01)", False),
+        ("torch._foreach_mul_(ema_ws, 0.1); torch._foreach_add_(ema_ws, ws, alpha=0.9)", True),
     ],
 )
 @pytest.mark.parametrize("model", ["ema", "self.target_net"])
@@ -56,6 +77,26 @@ def test_of_models_that_are_no_averages_nothing_is_known():
         ("def f(ema_p, p, tau=0.005):\n    ema_p.data.mul_(1 - tau).add_(tau * p.data)", False),
         ("decay = 0.99\ndecay = 0.01\nema_p.lerp_(p, decay)", False),
         ("p_target.data.copy_(0.99 * p.data + (1 - 0.99) * p_target.data)", True),
+        ("for n, p in net.named_parameters():\n    shadow[n].lerp_(p.data, 0.99)", True),
+        ("for n, p in net.named_parameters():\n    self.shadow[n].data.lerp_(p, 0.01)", False),
+        (
+            "ps = dict(net.named_parameters())\nfor n, q in ema.named_parameters():\n    q.lerp_(ps[n], 0.9)",
+            True,
+        ),
+        (
+            "for (n, q), (_, p) in zip(ema.named_parameters(), net.named_parameters()):\n"
+            "    q.mul_(0.1).add_(p, alpha=0.9)",
+            True,
+        ),
+        (
+            "for (n, p), (_, q) in zip(net.named_parameters(), ema.named_parameters()):\n"
+            "    p.mul_(0.1).add_(q, alpha=0.9)",
+            False,
+        ),
+        ("avg = AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn(0.001))", True),
+        ("d = 0.01\navg = AveragedModel(net, avg_fn=swa_utils.get_ema_avg_fn(decay=d))", True),
+        ("avg = AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn(0.999))", False),
+        ("avg = AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn())", False),
     ],
 )
 def test_a_share_with_a_name_is_what_it_is_set_to(code, is_found):

@@ -76,15 +76,42 @@ def test_uniform_noise_that_a_deviation_multiplies_is_found(code):
 
 
 @pytest.mark.parametrize(
+    "draw",
+    [
+        "torch.rand(x.shape, device=x.device)",
+        "torch.rand(x.size())",
+        "torch.rand(*x.shape)",
+        "torch.rand(8, 3)",
+        "torch.empty_like(x).uniform_()",
+    ],
+)
+def test_other_draws_are_found_by_the_shape_of_something_or_by_name(draw):
+    code = f"noise = {draw}\ny = x + sigma * noise"
+    assert [text for _, text in found_in(code, uniform_noise)] == [draw]
+
+
+@pytest.mark.parametrize(
     "code",
     [
+        "std = 1 / math.sqrt(n)\nw = std * torch.rand(n, m)",
+        "noise = torch.empty_like(x).uniform_(-1, 1)\ny = x + sigma * noise",
+        "u = torch.rand(8, 3)\ny = x + sigma * u",
         "x = x + torch.rand_like(x) / 256",
         "eps = torch.rand_like(x)\ny = eps * real + (1 - eps) * fake",
         "u = torch.rand_like(x)\ng = -torch.log(-torch.log(u))",
         "mask = torch.rand_like(x) < 0.5",
         "def f(x, noise):\n    return x + noise\nn = torch.rand_like(x)\ny = f(x, n)",
     ],
-    ids=["dequantization", "between two", "Gumbel", "mask", "handed on, plain"],
+    ids=[
+        "weights",
+        "around 0",
+        "no noise by name",
+        "dequantization",
+        "between two",
+        "Gumbel",
+        "mask",
+        "handed on, plain",
+    ],
 )
 def test_uniform_numbers_of_other_kinds_are_none(code):
     assert found_in(code, uniform_noise) == []

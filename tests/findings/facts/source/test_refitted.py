@@ -71,6 +71,13 @@ y = encode({second})
     [
         ("pd.factorize(df['user'])[0]", "train_df", "val_df", True),
         ("LabelEncoder().fit_transform(df.user)", "train", "test", True),
+        ("df['user'].factorize()[0]", "train", "test", True),
+        ("df['user'].astype('category').cat.codes", "train", "test", True),
+        ("pd.Categorical(df.user).codes", "train", "test", True),
+        ("pd.Categorical(df.user, users).codes", "train", "test", False),
+        ("pd.Categorical(df.user, categories=users).codes", "train", "test", False),
+        ("pd.Categorical(df.user).categories", "train", "test", False),
+        ("df['user'].astype(users).cat.codes", "train", "test", False),
         ("encoder.transform(df)", "train", "test", False),
         ("pd.factorize(other)[0]", "train", "test", False),
         ("pd.factorize(df['user'])[0]", "train", "rest", False),
@@ -80,6 +87,30 @@ y = encode({second})
 def test_a_fit_in_a_function_of_both_is_found(fit, first, second, found):
     code = EACH.format(fit=fit, first=first, second=second)
     assert bool(found_in(code, fitted_to_each)) == found
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        ("train", "test", ["test"]),
+        ("train['u']", "df_val.u", ["df_val.u"]),
+        ("train", "rest", []),
+        ("full", "test", []),
+        ("train_val", "test", []),
+    ],
+)
+@pytest.mark.parametrize(
+    "fit",
+    [
+        "pd.factorize({})",
+        "{}.factorize()",
+        "{}.astype('category').cat.codes",
+        "pd.Categorical({}).codes",
+    ],
+)
+def test_codes_of_both_beside_each_other_are_found(fit, first, second, found):
+    code = f"a = {fit.format(first)}\nb = {fit.format(second)}"
+    assert [text for _, text in found_in(code, fitted_to_each)] == [fit.format(x) for x in found]
 
 
 NUMBERED = """
