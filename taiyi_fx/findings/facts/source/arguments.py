@@ -15,6 +15,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     scopes_of,
     statements_in,
     values_in,
+    walked,
 )
 
 _MADE = (
@@ -79,7 +80,7 @@ def _objects_in(tree: ast.Module) -> dict[str, str]:
     """
     return {
         name: _CLASSES[called(call)]
-        for name, call in made_by(_CLASSES, ast.walk(tree))
+        for name, call in made_by(_CLASSES, walked(tree))
         if "log_target" not in {x.arg for x in call.keywords}
     }
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from taiyi_fx.findings.facts.source.syntax import (
     FUNCTIONS,
+    Method,
     called,
     factors_of,
     given_in,
     is_number,
+    method_of,
     signed_terms_of,
+    walked,
 )
 
 _AVERAGES = re.compile(
@@ -58,7 +61,7 @@ def turned_averages(tree: ast.Module) -> Iterator[ast.expr]:
 
 def _torch_averages(tree: ast.Module, numbers: Mapping[str, float]) -> Iterator[ast.expr]:
     """The averages of `torch.optim.swa_utils` that are told to keep a tenth and less of the old."""
-    for call in (x for x in ast.walk(tree) if isinstance(x, ast.Call)):
+    for call in (x for x in walked(tree) if isinstance(x, ast.Call)):
         if called(call) in ("get_ema_avg_fn", "get_ema_multi_avg_fn"):
             told = [*call.args, *(one.value for one in call.keywords if one.arg == "decay")]
             kept = _value(told[0], numbers) if told else None
@@ -72,9 +75,9 @@ def averages_without_buffers(tree: ast.Module) -> Iterator[ast.expr]:
     Of an average that is used in evaluation mode, in which the buffers of a BatchNorm tell.
     """
     code = ast.unparse(tree)
-    kinds = [x for x in ast.walk(tree) if isinstance(x, ast.ClassDef) and _KINDS.search(x.name)]
-    own = {id(x) for kind in kinds for x in ast.walk(kind)}
-    for loop in (x for x in ast.walk(tree) if isinstance(x, ast.For)):
+    kinds = [x for x in walked(tree) if isinstance(x, ast.ClassDef) and _KINDS.search(x.name)]
+    own = {id(x) for kind in kinds for x in walked(kind)}
+    for loop in (x for x in walked(tree) if isinstance(x, ast.For)):
         pairs = loop.iter
         if not (isinstance(pairs, ast.Call) and called(pairs) == "zip" and len(pairs.args) == 2):
             continue
@@ -107,7 +110,7 @@ def _evaluates(of: str, code: str) -> bool:
 
 def _steps_in(tree: ast.AST) -> Iterator[_Step]:
     """All steps of averages in some code, each written by one statement or by two."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         step = _step(node)
         if step is not None:
             yield step
@@ -117,32 +120,6 @@ def _steps_in(tree: ast.AST) -> Iterator[_Step]:
                 yield from filter(None, map(_of_two, statements, statements[1:]))
 
 
-class _Method(NamedTuple):
-    """A call of a method of a tensor, or of the function of torch of that name.
-
-    Attributes:
-        name: The name.
-        of: What is changed.
-        args: The others by position.
-        told: Those by name.
-    """
-
-    name: str
-    of: ast.expr
-    args: Sequence[ast.expr]
-    told: Mapping[str | None, ast.expr]
-
-
-def _method(node: ast.AST) -> _Method | None:
-    """A call as one of a method: ``torch._foreach_lerp_(a, b, w)`` is ``a.lerp_(b, w)``."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return None
-    name, of, args = node.func.attr, node.func.value, node.args
-    if ast.unparse(of) == "torch" and args:
-        name, of, args = name.removeprefix("_foreach_"), args[0], args[1:]
-    return _Method(name, of, args, {one.arg: one.value for one in node.keywords})
-
-
 def _step(node: ast.AST) -> _Step | None:
     """The step of an average that a statement or a call is; None of others."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
@@ -150,7 +127,7 @@ def _step(node: ast.AST) -> _Step | None:
     if isinstance(node, ast.AugAssign) and isinstance(node.op, (ast.Add, ast.Sub)):
         found = _of_difference(node.target, node.value, None, isinstance(node.op, ast.Sub))
         return found and _Step(node.target, *found, node.value)
-    call = _method(node)
+    call = method_of(node)
     if call is None or not isinstance(node, ast.Call) or not call.args:
         return None
     if call.name == "lerp_":
@@ -162,14 +139,14 @@ def _step(node: ast.AST) -> _Step | None:
         found = _of_difference(call.of, call.args[0], alpha, call.name == "sub_")
         if found is not None:
             return _Step(call.of, *found, node)
-    before = _method(call.of)
+    before = method_of(call.of)
     is_scaled = before is not None and before.name == "mul_"
     return _added(call, before.of, node) if before is not None and is_scaled else None
 
 
 def _of_two(first: ast.stmt, second: ast.stmt) -> _Step | None:
     """The step that is a product in place, and then a sum of the same."""
-    pair = [_method(x.value) for x in (first, second) if isinstance(x, ast.Expr)]
+    pair = [method_of(x.value) for x in (first, second) if isinstance(x, ast.Expr)]
     if len(pair) < 2 or not isinstance(second, ast.Expr):
         return None
     scaled, summed = pair
@@ -179,7 +156,7 @@ def _of_two(first: ast.stmt, second: ast.stmt) -> _Step | None:
     return _added(summed, summed.of, second.value) if is_of_one else None
 
 
-def _added(call: _Method, of: ast.expr, code: ast.expr) -> _Step | None:
+def _added(call: Method, of: ast.expr, code: ast.expr) -> _Step | None:
     """The step whose new part is added to an average that was multiplied before."""
     if call.name != "add_" or not call.args:
         return None
@@ -188,16 +165,20 @@ def _added(call: _Method, of: ast.expr, code: ast.expr) -> _Step | None:
     return None if share is None else _Step(of, new, share, code)
 
 
-def _of_lerp(call: _Method, code: ast.expr) -> _Step | None:
+def _of_lerp(call: Method, code: ast.expr) -> _Step | None:
     share = call.args[1] if len(call.args) > 1 else call.told.get("weight")
     return None if share is None else _Step(call.of, call.args[0], share, code)
 
 
 def _of_value(of: ast.expr, value: ast.expr, code: ast.expr) -> _Step | None:
     """The step that gives an average another value, made of itself and of the new."""
-    call = _method(value)
+    call = method_of(value)
     if call is not None and call.name == "lerp" and call.args:
         return _of_lerp(call, code) if ast.unparse(call.of) == ast.unparse(of) else None
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Sub):
+        is_own = ast.unparse(value.left) == ast.unparse(of)
+        found = _of_difference(of, value.right, None, True) if is_own else None
+        return found and _Step(of, *found, code)
     terms = [term for sign, term in signed_terms_of(value) if sign > 0]
     parts = [_parted(term) for term in terms]
     others = [(x, share) for x, share in parts if ast.unparse(x) != ast.unparse(of)]
@@ -258,7 +239,7 @@ def _is_average(of: ast.expr, models: Mapping[str, str]) -> bool:
 def _models_of(tree: ast.Module) -> dict[str, str]:
     """The model of each weight that a loop goes through, by the weight's name."""
     found: dict[str, str] = {}
-    for loop in (x for x in ast.walk(tree) if isinstance(x, (ast.For, ast.comprehension))):
+    for loop in (x for x in walked(tree) if isinstance(x, (ast.For, ast.comprehension))):
         for name, of in _pairs_of(loop.target, loop.iter):
             method = of.func if isinstance(of, ast.Call) else None
             model = method.value if isinstance(method, ast.Attribute) else of
@@ -280,9 +261,9 @@ def _pairs_of(target: ast.expr, over: ast.expr) -> Iterator[tuple[ast.expr, ast.
 def _numbers_of(tree: ast.Module) -> dict[str, float]:
     """The names that are one and the same number wherever they are set."""
     found: dict[str, set[float | None]] = {}
-    for name, value, _ in given_in(ast.walk(tree)):
+    for name, value, _ in given_in(walked(tree)):
         found.setdefault(name, set()).add(_value(value, {}))
-    for of in (x.args for x in ast.walk(tree) if isinstance(x, FUNCTIONS)):
+    for of in (x.args for x in walked(tree) if isinstance(x, FUNCTIONS)):
         every = [*of.posonlyargs, *of.args]
         for one, value in zip(every[len(every) - len(of.defaults) :], of.defaults, strict=True):
             found.setdefault(one.arg, set()).add(_value(value, {}))

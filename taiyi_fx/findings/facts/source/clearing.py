@@ -17,6 +17,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     inner,
     loops_in,
     scopes_of,
+    walked,
 )
 
 _CLIPS = ("clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_")
@@ -47,7 +48,7 @@ def clipped_between(tree: ast.Module) -> Iterator[ast.expr]:
 
 
 def _takes_gradients(loop: Loop) -> bool:
-    nodes = (node for part in loop.body for node in ast.walk(part))
+    nodes = (node for part in loop.body for node in walked(part))
     return any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in nodes)
 
 

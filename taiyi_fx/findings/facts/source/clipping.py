@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, TypeAlias
 
-from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, LOOPS, OWN, called, calls_in
+from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, LOOPS, OWN, called, calls_in, walked
 
 _CLIPS = frozenset("clip_grad_norm_ clip_grad_value_ clip_grad_norm clip_grad_value".split())
 _BACKWARDS = re.compile("backward|.+_step$|^train_|optimi[sz]e")
@@ -23,7 +23,7 @@ def clips_behind_steps(tree: ast.Module) -> Iterator[ast.Call]:
 
     In the order of a loop that has all of them, or else of a function, whichever branch it takes.
     """
-    scopes = [node for node in ast.walk(tree) if isinstance(node, (*LOOPS, *FUNCTIONS))]
+    scopes = [node for node in walked(tree) if isinstance(node, (*LOOPS, *FUNCTIONS))]
     functions = (node for node in scopes if isinstance(node, FUNCTIONS))
     helpers = {f.name for f in functions if "backward" in map(_part, calls_in(f))}
     seen = set[int]()

@@ -12,6 +12,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     scopes_of,
     statements_in,
     values_in,
+    walked,
 )
 
 _JUDGE = re.compile(r"(\w*_)?w?(d|net_?d|dis\w*|critic|judge)(_\w+)?")
@@ -46,7 +47,7 @@ def _sources_of(name: str, values: Mapping[str, Sequence[ast.expr]]) -> set[str]
         one = left.pop()
         if one not in found:
             found.add(one)
-            inner = (x for value in values.get(one, ()) for x in ast.walk(value))
+            inner = (x for value in values.get(one, ()) for x in walked(value))
             left += [ast.unparse(x) for x in inner if _is_condition(x)]
     return found
 

@@ -20,6 +20,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     minimized_in,
     statements_in,
     terms_of,
+    walked,
 )
 
 _PLACE = 4
@@ -63,7 +64,7 @@ class _Code:
     """
 
     def __init__(self, tree: ast.Module) -> None:
-        every = [*ast.walk(tree)]
+        every = [*walked(tree)]
         self.functions = [node for node in every if isinstance(node, FUNCTIONS)]
         imports = (x for x in every if isinstance(x, ast.ImportFrom))
         self._grads = {
@@ -106,7 +107,7 @@ class _Code:
         if not isinstance(node, ast.Assign):
             return
         found = self._source(node.value, derived)
-        for name in (x.id for t in node.targets for x in ast.walk(t) if isinstance(x, ast.Name)):
+        for name in (x.id for t in node.targets for x in walked(t) if isinstance(x, ast.Name)):
             derived.pop(name, None)
             if found is not None:
                 derived[name] = found
@@ -200,7 +201,7 @@ def _numbers(every: Sequence[ast.AST], functions: Sequence[Function]) -> set[str
 
 
 def _written(targets: Sequence[ast.expr]) -> Iterator[str]:
-    return (x.id for target in targets for x in ast.walk(target) if isinstance(x, ast.Name))
+    return (x.id for target in targets for x in walked(target) if isinstance(x, ast.Name))
 
 
 def _called(call: ast.Call) -> str:

@@ -13,10 +13,12 @@ from taiyi_fx.findings.facts.source.syntax import (
     calls_in,
     factors_of,
     inner,
+    method_of,
     scopes_of,
     signed_terms_of,
     statements_in,
     values_in,
+    walked,
 )
 
 _DEVIATIONS = frozenset("std stds sigma sigmas stddev std_dev".split())
@@ -31,7 +33,7 @@ def uncumulated_noise(tree: ast.Module) -> Iterator[ast.expr]:
     Of what the same file multiplies up, ``torch.cumprod(alphas, 0)``: what a sample is noised by
     at once is a product of it. A sum that takes the place of the sample itself is a single step.
     """
-    multiplied = {ast.unparse(of) for call in ast.walk(tree) if (of := _multiplied(call))}
+    multiplied = {ast.unparse(of) for call in walked(tree) if (of := _multiplied(call))}
     for scope in scopes_of(tree) if multiplied else ():
         values = _set_once_in(scope)
         own = {id(x.value): ast.unparse(x.targets[0]) for x in _sets_in(scope)}
@@ -67,7 +69,7 @@ def uniform_noise(tree: ast.Module) -> Iterator[ast.expr]:
 
 def _handed_on(tree: ast.Module, scope: Scope, draws: Mapping[str, ast.expr]) -> Iterator[ast.expr]:
     """The draws that a function of the same file is given, and multiplies so under its own name."""
-    functions = {x.name: x for x in ast.walk(tree) if isinstance(x, FUNCTIONS)}
+    functions = {x.name: x for x in walked(tree) if isinstance(x, FUNCTIONS)}
     for call in calls_in(scope):
         function = functions.get(ast.unparse(call.func))
         names = [] if function is None else [one.arg for one in function.args.args]
@@ -109,10 +111,10 @@ def products_of_betas(tree: ast.Module) -> Iterator[ast.expr]:
     """The products ``cumprod(betas)`` in files that know of ``1 - betas``, which is to be taken."""
     rests = {
         ast.unparse(node.right)
-        for node in ast.walk(tree)
+        for node in walked(tree)
         if isinstance(node, ast.BinOp) and ast.unparse(node).startswith(("1 - ", "1.0 - "))
     }
-    for call in (x for x in ast.walk(tree) if isinstance(x, ast.Call)):
+    for call in (x for x in walked(tree) if isinstance(x, ast.Call)):
         of = _multiplied(call)
         name = "" if of is None else ast.unparse(of)
         if name in rests and "beta" in name.lower():
@@ -121,11 +123,8 @@ def products_of_betas(tree: ast.Module) -> Iterator[ast.expr]:
 
 def _multiplied(node: ast.AST) -> ast.expr | None:
     """The thing whose numbers a call of ``cumprod`` multiplies up; None of others."""
-    if not isinstance(node, ast.Call) or called(node) != "cumprod":
-        return None
-    of = node.func.value if isinstance(node.func, ast.Attribute) else None
-    is_method = of is not None and ast.unparse(of) not in ("torch", "np", "numpy")
-    return of if is_method else next(iter(node.args), None)
+    call = method_of(node)
+    return call.of if call is not None and call.name == "cumprod" else None
 
 
 def _noised(value: ast.BinOp, values: Mapping[str, ast.expr]) -> tuple[str, str] | None:
@@ -149,11 +148,8 @@ def _root_of(value: ast.expr) -> ast.expr | None:
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Pow):
         is_half = isinstance(value.right, ast.Constant) and value.right.value == 0.5
         return value.left if is_half else None
-    if not isinstance(value, ast.Call) or called(value) != "sqrt":
-        return None
-    if value.args:
-        return value.args[0]
-    return value.func.value if isinstance(value.func, ast.Attribute) else None
+    call = method_of(value)
+    return call.of if call is not None and call.name == "sqrt" else None
 
 
 def _is_rest(value: ast.expr, share: ast.expr) -> bool:
@@ -171,10 +167,8 @@ def _home(value: ast.expr, values: Mapping[str, ast.expr]) -> str:
             value = values[value.id]
         elif isinstance(value, ast.Subscript):
             value = value.value
-        elif isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-            if value.func.attr not in _SAME:
-                break
-            value = value.func.value
+        elif (call := method_of(value)) is not None and call.name in _SAME:
+            value = call.of
         else:
             break
     return ast.unparse(value)

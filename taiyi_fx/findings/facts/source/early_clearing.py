@@ -16,6 +16,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     is_without_gradient,
     loops_in,
     scopes_of,
+    walked,
     whose,
 )
 
@@ -114,9 +115,9 @@ def _too_early(
 
 def _models_in(event: _Event, loop: Loop, tree: ast.Module) -> set[str]:
     """The names that a loss is made of in a loop, and those that what it calls was made of."""
-    blocks = filter(is_without_gradient, ast.walk(loop))
-    behind = {id(x) for block in blocks for x in ast.walk(block)}
-    given = [*given_in(x for x in ast.walk(loop) if id(x) not in behind)]
+    blocks = filter(is_without_gradient, walked(loop))
+    behind = {id(x) for block in blocks for x in walked(block)}
+    given = [*given_in(x for x in walked(loop) if id(x) not in behind)]
     names, waiting = set[str](), [(event.of, event.call.lineno)]
     while waiting:
         name, line = waiting.pop()
@@ -125,7 +126,7 @@ def _models_in(event: _Event, loop: Loop, tree: ast.Module) -> set[str]:
             new = _names_with_gradients(last.value)
             waiting += [(one, last.line) for one in new]
             names |= new
-    for name, value, _ in given_in(ast.walk(tree)):
+    for name, value, _ in given_in(walked(tree)):
         if name in names and isinstance(value, ast.Call):
             names |= {ast.unparse(one) for one in value.args[:1]}
     return names

@@ -20,6 +20,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     statements_in,
     terms_of,
     values_in,
+    walked,
 )
 
 _DISCOUNT = re.compile(r"(\w+[._])?(gamma|discount(_factor)?)")
@@ -85,7 +86,7 @@ def _is_best(value: ast.expr, scope: Scope) -> bool:
 
 
 def _is_best_of_calls(value: ast.expr) -> bool:
-    calls = [x for x in ast.walk(value) if isinstance(x, ast.Call)]
+    calls = [x for x in walked(value) if isinstance(x, ast.Call)]
     return len(calls) > 1 and not _BEST.isdisjoint(map(called, calls)) and not _tells_ends(value)
 
 
@@ -106,6 +107,6 @@ def _tells_ends(node: ast.AST) -> bool:
     """True for code with a name in it that says where something ends, or what counts."""
     named = (
         getattr(x, "id", "") or getattr(x, "attr", "") or getattr(x, "arg", "") or ""
-        for x in ast.walk(node)
+        for x in walked(node)
     )
     return any(_ENDS.search(one.lower()) for one in named if one not in _OF_LISTS)

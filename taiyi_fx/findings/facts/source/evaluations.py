@@ -15,6 +15,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     has_backward,
     is_without_gradient,
     made_by,
+    walked,
     whose,
 )
 
@@ -30,15 +31,15 @@ def evaluated_in_training_mode(tree: ast.Module) -> Iterator[ast.expr]:
 
     Told by the names in the block, in files that train and put nothing into evaluation mode.
     """
-    calls = [x for x in ast.walk(tree) if isinstance(x, ast.Call)]
+    calls = [x for x in walked(tree) if isinstance(x, ast.Call)]
     are_trained = any(called(call) == "backward" for call in calls)
     if not are_trained or any(called(call) == "eval" or _switches(call) for call in calls):
         return
     models = _USUAL | {whose(call) for call in calls if called(call) == "parameters"}
-    models |= {name for name, _ in made_by(("instrument",), ast.walk(tree))}
-    for block in filter(_is_without_gradient, ast.walk(tree)):
+    models |= {name for name, _ in made_by(("instrument",), walked(tree))}
+    for block in filter(_is_without_gradient, walked(tree)):
         if _EVALUATION.search(ast.unparse(block)) and not has_backward(block):
-            own = (x for x in ast.walk(block) if isinstance(x, ast.Call) and x.args)
+            own = (x for x in walked(block) if isinstance(x, ast.Call) and x.args)
             found = [call for call in own if ast.unparse(call.func) in models]
             if found:
                 yield found[0]

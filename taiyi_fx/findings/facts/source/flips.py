@@ -17,6 +17,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     scopes_of,
     statements_in,
     values_in,
+    walked,
 )
 
 _IMAGES = re.compile(r"(x|xs|im|ims|imgs?|images?|inputs?|pixels?|pixel_values|batch)(_\w+)?")
@@ -38,7 +39,7 @@ def parted_flips(tree: ast.Module) -> Iterator[ast.expr]:
     """
     for scope in scopes_of(tree):
         places = {
-            x.id for x in ast.walk(scope) if isinstance(x, ast.Name) and _PLACES.fullmatch(x.id)
+            x.id for x in walked(scope) if isinstance(x, ast.Name) and _PLACES.fullmatch(x.id)
         }
         sets = [x for x in statements_in(scope) if isinstance(x, (ast.Assign, ast.AugAssign))]
         flips = [(node, call) for node in sets for call in _flips_of(node)]
@@ -60,7 +61,7 @@ def parted_flips(tree: ast.Module) -> Iterator[ast.expr]:
 
 
 def _flips_of(node: ast.Assign | ast.AugAssign) -> list[ast.Call]:
-    return [x for x in ast.walk(node.value) if isinstance(x, ast.Call) and called(x) in _FLIPS]
+    return [x for x in walked(node.value) if isinstance(x, ast.Call) and called(x) in _FLIPS]
 
 
 def _is_of_image(node: ast.Assign | ast.AugAssign, call: ast.Call) -> bool:
@@ -71,7 +72,7 @@ def _is_of_image(node: ast.Assign | ast.AugAssign, call: ast.Call) -> bool:
 
 
 def _all_names(node: ast.AST) -> set[str]:
-    return {x.id for x in ast.walk(node) if isinstance(x, ast.Name)}
+    return {x.id for x in walked(node) if isinstance(x, ast.Name)}
 
 
 def _is_copy(value: ast.expr) -> bool:
@@ -102,15 +103,15 @@ def _random_transforms(tree: ast.Module) -> set[str]:
 
     Also ``self.transform``, where a class of the file is given one for it.
     """
-    own = {x.name for x in ast.walk(tree) if _draws_and_moves(x)}
-    every = values_in(ast.walk(tree)).items()
+    own = {x.name for x in walked(tree) if _draws_and_moves(x)}
+    every = values_in(walked(tree)).items()
     found = own | {name for name, of in every if all(_is_random(value, own) for value in of)}
-    for kind in (x for x in ast.walk(tree) if isinstance(x, ast.ClassDef)):
+    for kind in (x for x in walked(tree) if isinstance(x, ast.ClassDef)):
         begin = next((x for x in kind.body if getattr(x, "name", "") == "__init__"), None)
         if isinstance(begin, FUNCTIONS):
-            made = [x for x in ast.walk(tree) if isinstance(x, ast.Call) and called(x) == kind.name]
+            made = [x for x in walked(tree) if isinstance(x, ast.Call) and called(x) == kind.name]
             given = {name for call in made for name in _given_random(call, begin, found)}
-            sets = given_in(ast.walk(begin))
+            sets = given_in(walked(begin))
             found |= {x.name for x in sets if ast.unparse(x.value) in given}
     return found
 
@@ -126,7 +127,7 @@ def _draws_and_moves(node: ast.AST) -> TypeGuard[Function | ast.ClassDef]:
 
 def _is_random(value: ast.expr, own: Collection[str]) -> bool:
     is_one = isinstance(value, ast.Name) and value.id in own
-    calls = (x for x in ast.walk(value) if isinstance(x, ast.Call))
+    calls = (x for x in walked(value) if isinstance(x, ast.Call))
     return is_one or any(called(x) in own or _RANDOM.match(called(x)) for x in calls)
 
 
@@ -150,16 +151,16 @@ def _has(names: set[str], known: re.Pattern[str]) -> bool:
 
 
 def _is_draw(test: ast.expr) -> bool:
-    return any(isinstance(x, ast.Call) and called(x) in _DRAWS for x in ast.walk(test))
+    return any(isinstance(x, ast.Call) and called(x) in _DRAWS for x in walked(test))
 
 
 def _moved_in(branch: ast.If) -> set[str]:
     """The names that a branch sets to what is moved."""
     return {
         name
-        for node in ast.walk(branch)
+        for node in walked(branch)
         if isinstance(node, ast.Assign)
-        for call in ast.walk(node.value)
+        for call in walked(node.value)
         if isinstance(call, ast.Call) and called(call) in _MOVES
         for target in node.targets
         for name in _all_names(target)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from taiyi_fx.findings.facts.source.syntax import given_in, inner, scopes_of, values_in
+from taiyi_fx.findings.facts.source.syntax import given_in, inner, scopes_of, values_in, walked
 
 _ACROSS = re.compile(
     r"([a-z]*_)?[a-z]?x(\d|_?(min|max|idx|ind|cell|grid|start|end|c))?|col(umn)?s?"
@@ -26,7 +26,7 @@ def turned_grids(tree: ast.Module) -> Iterator[ast.expr]:
     makes itself and never takes in either order, as it does where it means that one, or both. Not
     of counts, as of pairs: ``table[x, y] += 1``.
     """
-    counts = {id(x.target) for x in ast.walk(tree) if isinstance(x, ast.AugAssign)}
+    counts = {id(x.target) for x in walked(tree) if isinstance(x, ast.AugAssign)}
     found = [
         (order, node) for scope in scopes_of(tree) for order, node in _ordered(list(inner(scope)))
     ]
@@ -36,9 +36,7 @@ def turned_grids(tree: ast.Module) -> Iterator[ast.expr]:
         ast.unparse(x.value) for order, x in found if order == "yx" or isinstance(x.ctx, ast.Load)
     }
     made = {
-        name
-        for name, value, _ in given_in(ast.walk(tree))
-        if any(_makes(x) for x in ast.walk(value))
+        name for name, value, _ in given_in(walked(tree)) if any(_makes(x) for x in walked(value))
     }
     for order, node in found:
         is_told = order == "xy" and id(node) not in counts
@@ -70,6 +68,6 @@ def _axis_of(place: ast.expr, values: Values) -> str:
 
 
 def _named_in(value: ast.expr) -> set[str]:
-    names = [x.id for x in ast.walk(value) if isinstance(x, ast.Name)]
+    names = [x.id for x in walked(value) if isinstance(x, ast.Name)]
     axes = (("x", _ACROSS), ("y", _DOWN))
     return {axis for axis, known in axes for name in names if known.fullmatch(name.lower())}

@@ -13,6 +13,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     made_by,
     scopes_of,
     values_in,
+    walked,
     whose,
 )
 
@@ -31,7 +32,7 @@ def live_states(tree: ast.Module) -> Iterator[ast.expr]:
         for call in _calls(tree)
         if called(call) == "load_state_dict" and call.args
     }
-    for name, kept in made_by(("state_dict",), ast.walk(tree)):
+    for name, kept in made_by(("state_dict",), walked(tree)):
         load = loads.get(name)
         if load is None or whose(kept) != whose(load) or kept.lineno >= load.lineno:
             continue
@@ -51,9 +52,9 @@ def _live_attributes(tree: ast.Module) -> Iterator[ast.expr]:
         call.args[0] for call in _calls(tree) if called(call) == "load_state_dict" and call.args
     ]
     loaded = {x.attr for x in loads if isinstance(x, ast.Attribute)}
-    nodes = [x for x in ast.walk(tree) if isinstance(x, (ast.Subscript, ast.Attribute))]
+    nodes = [x for x in walked(tree) if isinstance(x, (ast.Subscript, ast.Attribute))]
     inside = {x.value.attr for x in nodes if isinstance(x.value, ast.Attribute)}
-    for name, values in values_in(ast.walk(tree)).items():
+    for name, values in values_in(walked(tree)).items():
         held, _, attribute = name.partition(".")
         kept = [x for x in values if isinstance(x, ast.Call) and called(x) == "state_dict"]
         others = [x for x in values if not isinstance(x, ast.Constant) and x not in kept]
@@ -62,12 +63,12 @@ def _live_attributes(tree: ast.Module) -> Iterator[ast.expr]:
 
 
 def _calls(tree: ast.AST) -> Iterator[ast.Call]:
-    return (x for x in ast.walk(tree) if isinstance(x, ast.Call))
+    return (x for x in walked(tree) if isinstance(x, ast.Call))
 
 
 def _is_looked_into(tree: ast.Module, name: str) -> bool:
     """True for a state of which code takes, changes or hands on an entry, as in partial loading."""
-    for x in ast.walk(tree):
+    for x in walked(tree):
         whole = x.value if isinstance(x, (ast.Subscript, ast.Attribute)) else None
         over = x.iter if isinstance(x, (ast.For, ast.comprehension)) else None
         if any(one is not None and ast.unparse(one) == name for one in (whole, over)):
@@ -77,14 +78,14 @@ def _is_looked_into(tree: ast.Module, name: str) -> bool:
 
 def _sets(tree: ast.Module, name: str, lines: range) -> bool:
     """True if a variable is given another value in some lines."""
-    return any(x.name == name and x.line in lines for x in given_in(ast.walk(tree)))
+    return any(x.name == name and x.line in lines for x in given_in(walked(tree)))
 
 
 def _is_loaded_behind(tree: ast.Module, node: ast.Call, load: ast.Call) -> bool:
     """True if a state is kept in a loop, and loaded behind its turns."""
-    loops = (x for x in ast.walk(tree) if isinstance(x, (ast.For, ast.While)))
-    around = [x for x in loops if any(y is node for y in ast.walk(x))]
-    return bool(around) and not any(y is load for y in ast.walk(around[-1]))
+    loops = (x for x in walked(tree) if isinstance(x, (ast.For, ast.While)))
+    around = [x for x in loops if any(y is node for y in walked(x))]
+    return bool(around) and not any(y is load for y in walked(around[-1]))
 
 
 def lagging_targets(tree: ast.Module) -> Iterator[ast.expr]:
@@ -94,8 +95,8 @@ def lagging_targets(tree: ast.Module) -> Iterator[ast.expr]:
     """
     if not any(map(has_backward, scopes_of(tree))):
         return
-    values = values_in(ast.walk(tree))
-    for name, copy in made_by(("deepcopy",), ast.walk(tree)):
+    values = values_in(walked(tree))
+    for name, copy in made_by(("deepcopy",), walked(tree)):
         is_target = _TARGET.search(name.lower()) and len(values[name]) == 1
         if is_target and _is_used_alone(tree, name):
             yield copy
@@ -103,8 +104,8 @@ def lagging_targets(tree: ast.Module) -> Iterator[ast.expr]:
 
 def _is_used_alone(tree: ast.Module, name: str) -> bool:
     """True if all that is done with a module is to call it, and what else changes no weight."""
-    parents = {id(child): x for x in ast.walk(tree) for child in ast.iter_child_nodes(x)}
-    every = [x for x in ast.walk(tree) if isinstance(x, (ast.Name, ast.Attribute))]
+    parents = {id(child): x for x in walked(tree) for child in ast.iter_child_nodes(x)}
+    every = [x for x in walked(tree) if isinstance(x, (ast.Name, ast.Attribute))]
     uses = [x for x in every if ast.unparse(x) == name and isinstance(x.ctx, ast.Load)]
     is_called = False
     for use in uses:

@@ -13,6 +13,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     minimized_in,
     names_in,
     scopes_of,
+    walked,
 )
 
 
@@ -39,6 +40,10 @@ def _kept(node: ast.AST) -> tuple[str, ast.expr] | None:
     """A sum, or a list, and what is added to it."""
     if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
         return ast.unparse(node.target), node.value
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp):
+        name, total = ast.unparse(node.targets[0]), node.value
+        is_sum = isinstance(total.op, ast.Add) and ast.unparse(total.left) == name
+        return (name, total.right) if is_sum else None
     if isinstance(node, ast.Call) and called(node) == "append" and len(node.args) == 1:
         is_method = isinstance(node.func, ast.Attribute)
         of = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
@@ -48,7 +53,7 @@ def _kept(node: ast.AST) -> tuple[str, ast.expr] | None:
 
 def _made_plain(loop: ast.AST) -> set[str]:
     """The names that a loop sets to a number, or to what has no graph, somewhere."""
-    sets = (x for x in ast.walk(loop) if isinstance(x, ast.Assign))
+    sets = (x for x in walked(loop) if isinstance(x, ast.Assign))
     return {
         name
         for node in sets
@@ -59,7 +64,7 @@ def _made_plain(loop: ast.AST) -> set[str]:
 
 def _begins(scope: Scope, loop: ast.AST, name: str) -> bool:
     """True for a name that is set to 0, or to an empty list, outside of a loop."""
-    within = {id(x) for x in ast.walk(loop)}
+    within = {id(x) for x in walked(loop)}
     for node in inner(scope):
         if isinstance(node, ast.Assign) and id(node) not in within:
             values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, Function, called
+from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, Function, called, walked
 
 _SORTS = frozenset({"sort", "argsort"})
 _TAKES = frozenset({"index_select", "gather", "take_along_dim"})
@@ -24,10 +24,10 @@ def rows_left_sorted(tree: ast.AST) -> Iterator[ast.expr]:
     Args:
         tree: The code of a method.
     """
-    for function in (x for x in ast.walk(tree) if isinstance(x, FUNCTIONS)):
-        calls = [x for x in ast.walk(function) if isinstance(x, ast.Call)]
+    for function in (x for x in walked(tree) if isinstance(x, FUNCTIONS)):
+        calls = [x for x in walked(function) if isinstance(x, ast.Call)]
         if any(called(call) == "pack_padded_sequence" for call in calls):
-            for node in ast.walk(function):
+            for node in walked(function):
                 if isinstance(node, ast.Assign) and _is_sort(node.value):
                     order = _order_in(node)
                     if order and _only_orders_arguments(function, order):
@@ -51,9 +51,9 @@ def _order_in(node: ast.Assign) -> str:
 def _only_orders_arguments(function: Function, order: str) -> bool:
     """True if each use of an order takes rows of an argument by it, and of no targets."""
     arguments = {x.arg for x in function.args.args}
-    uses = [x for x in ast.walk(function) if isinstance(x, ast.Name) and x.id == order]
+    uses = [x for x in walked(function) if isinstance(x, ast.Name) and x.id == order]
     reads = [x for x in uses if isinstance(x.ctx, ast.Load)]
-    taken = {id(by): of for node in ast.walk(function) for of, by in _taken_in(node)}
+    taken = {id(by): of for node in walked(function) for of, by in _taken_in(node)}
     known = [taken.get(id(read), "") for read in reads]
     is_of_targets = any(_TARGETS.fullmatch(name.lower()) for name in known)
     return (

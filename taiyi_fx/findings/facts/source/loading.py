@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, called, made_by, values_in
+from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, called, made_by, values_in, walked
 
 _OF_CLASSES = re.compile(r"class|bincount|count|value_counts|freq")
 _PLAIN = frozenset(
@@ -22,8 +22,8 @@ def weights_of_classes(tree: ast.Module) -> Iterator[ast.expr]:
 
     As ``WeightedRandomSampler(class_weights, len(data))``: it draws the first few samples alone.
     """
-    values = values_in(ast.walk(tree))
-    for call in (x for x in ast.walk(tree) if isinstance(x, ast.Call)):
+    values = values_in(walked(tree))
+    for call in (x for x in walked(tree) if isinstance(x, ast.Call)):
         if called(call) == "WeightedRandomSampler":
             named = [x.value for x in call.keywords if x.arg == "weights"]
             for given in (*call.args[:1], *named):
@@ -36,8 +36,8 @@ def weights_of_classes(tree: ast.Module) -> Iterator[ast.expr]:
 def _is_of_each(value: ast.expr) -> bool:
     """True for what may have an entry for each sample: by an index, or by any other function."""
     kinds = (ast.Subscript, ast.ListComp, ast.GeneratorExp)
-    calls = {called(x) for x in ast.walk(value) if isinstance(x, ast.Call)}
-    return not calls <= _PLAIN or any(isinstance(x, kinds) for x in ast.walk(value))
+    calls = {called(x) for x in walked(value) if isinstance(x, ast.Call)}
+    return not calls <= _PLAIN or any(isinstance(x, kinds) for x in walked(value))
 
 
 def copied_generators(tree: ast.Module) -> Iterator[ast.expr]:
@@ -45,9 +45,9 @@ def copied_generators(tree: ast.Module) -> Iterator[ast.expr]:
 
     Of data sets that draw by a generator of their own, ``self.rng``, as they hand out a sample.
     """
-    kinds = {x.name for x in ast.walk(tree) if isinstance(x, ast.ClassDef) and _draws_by_own(x)}
-    made = {name for name, _ in made_by(kinds, ast.walk(tree))}
-    for call in (x for x in ast.walk(tree) if isinstance(x, ast.Call) and x.args):
+    kinds = {x.name for x in walked(tree) if isinstance(x, ast.ClassDef) and _draws_by_own(x)}
+    made = {name for name, _ in made_by(kinds, walked(tree))}
+    for call in (x for x in walked(tree) if isinstance(x, ast.Call) and x.args):
         told = {x.arg: x.value for x in call.keywords}
         of = call.args[0]
         is_made_here = isinstance(of, ast.Call) and called(of) in kinds
@@ -64,6 +64,6 @@ def _draws_by_own(kind: ast.ClassDef) -> bool:
     begin, hands = methods.get("__init__"), methods.get("__getitem__")
     if begin is None or hands is None:
         return False
-    own = {name for name, _ in made_by(_GENERATORS, ast.walk(begin))}
-    names = {ast.unparse(x) for x in ast.walk(hands) if isinstance(x, ast.Attribute)}
+    own = {name for name, _ in made_by(_GENERATORS, walked(begin))}
+    names = {ast.unparse(x) for x in walked(hands) if isinstance(x, ast.Attribute)}
     return any(name.startswith("self.") for name in own & names)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from taiyi_fx.findings.facts.source.syntax import FUNCTIONS
+from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, walked
 
 _SHORTEST = 3
 """Letters of a name that says what it is of."""
@@ -30,7 +30,7 @@ def foreign_lookups(tree: ast.Module, embeddings: Collection[str]) -> Iterator[a
         tree: The code of a method.
         embeddings: The names of the module's embeddings.
     """
-    for function in (x for x in ast.walk(tree) if isinstance(x, FUNCTIONS)):
+    for function in (x for x in walked(tree) if isinstance(x, FUNCTIONS)):
         every = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
         names = {x.arg for x in every if len(_stem(x.arg)) >= _SHORTEST}
         known = [*_lookups_in(function, embeddings, names)]
@@ -45,7 +45,7 @@ def foreign_lookups(tree: ast.Module, embeddings: Collection[str]) -> Iterator[a
 def _lookups_in(
     function: ast.AST, embeddings: Collection[str], names: Collection[str]
 ) -> Iterator[_Lookup]:
-    for call in (x for x in ast.walk(function) if isinstance(x, ast.Call)):
+    for call in (x for x in walked(function) if isinstance(x, ast.Call)):
         of, given = call.func, call.args[:1]
         if not isinstance(of, ast.Attribute) or of.attr not in embeddings or not given:
             continue

@@ -6,7 +6,13 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from taiyi_fx.findings.facts.source.syntax import factors_of, signed_terms_of, values_in
+from taiyi_fx.findings.facts.source.syntax import (
+    factors_of,
+    method_of,
+    signed_terms_of,
+    values_in,
+    walked,
+)
 
 _TURNS = frozenset("flip roll".split())
 """Methods that bring rows into another order."""
@@ -50,8 +56,8 @@ def turned_mixtures(tree: ast.Module) -> Iterator[ast.expr]:
     As ``a * x + (1 - a) * x[order]`` before them in the file; of one share and one order, in names
     that stand for the same throughout the file.
     """
-    values = values_in(ast.walk(tree))
-    sums = [x for x in ast.walk(tree) if isinstance(x, ast.BinOp) and isinstance(x.op, ast.Add)]
+    values = values_in(walked(tree))
+    sums = [x for x in walked(tree) if isinstance(x, ast.BinOp) and isinstance(x.op, ast.Add)]
     sums.sort(key=lambda x: (x.lineno, x.col_offset))
     known: dict[tuple[str, str], bool] = {}
     for one in (found for x in sums if (found := _mixture(x, values)) is not None):
@@ -106,7 +112,7 @@ def _mixed(
 
 def _rows_in(part: ast.expr, values: _Values) -> Iterator[_Rows]:
     """The rows in another order that something is made of, also those that have a name."""
-    for node in ast.walk(part):
+    for node in walked(part):
         named = values.get(node.id, ()) if isinstance(node, ast.Name) else ()
         yield from (rows for x in (node, *named) if (rows := _rows(x)) is not None)
 
@@ -114,8 +120,8 @@ def _rows_in(part: ast.expr, values: _Values) -> Iterator[_Rows]:
 def _rows(node: ast.AST) -> _Rows | None:
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name):
         return _Rows(ast.unparse(node.value), node.slice.id)
-    method = node.func if isinstance(node, ast.Call) else None
-    if isinstance(node, ast.Call) and isinstance(method, ast.Attribute) and method.attr in _TURNS:
-        arguments = ", ".join(map(ast.unparse, node.args))
-        return _Rows(ast.unparse(method.value), f"{method.attr}({arguments})")
-    return None
+    turned = method_of(node)
+    if turned is None or turned.name not in _TURNS:
+        return None
+    arguments = (*turned.args, *turned.told.values())
+    return _Rows(ast.unparse(turned.of), f"{turned.name}({', '.join(map(ast.unparse, arguments))})")

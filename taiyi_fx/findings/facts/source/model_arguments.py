@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from taiyi_fx.findings.facts.source.syntax import made_by
+from taiyi_fx.findings.facts.source.syntax import made_by, walked
 
 _MODELS = frozenset({"model", "net", "network", "watched", "instrumented"})
 """What a model is called, also as an attribute, where the file does not say which one it is."""
@@ -22,9 +22,9 @@ def swapped_in_calls(tree: ast.Module, arguments: Sequence[str]) -> Iterator[ast
         arguments: The names of the forward's arguments, in their order.
     """
     known = set(_MODELS)
-    for name, call in made_by(("instrument",), ast.walk(tree)):
+    for name, call in made_by(("instrument",), walked(tree)):
         known |= {name, *(ast.unparse(given) for given in call.args[:1])}
-    for call in (x for x in ast.walk(tree) if isinstance(x, ast.Call)):
+    for call in (x for x in walked(tree) if isinstance(x, ast.Call)):
         is_model = ast.unparse(call.func).removeprefix("self.") in known
         if is_model and _are_swapped(call.args, arguments):
             yield call

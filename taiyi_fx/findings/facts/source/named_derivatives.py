@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, Function
+from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, Function, walked
 
 HOMES = frozenset("torch F torch.nn.functional torch.linalg".split())
 """Where functions of torch are called."""
@@ -28,7 +28,7 @@ class Derivative(NamedTuple):
 
 def functions_of(tree: ast.Module) -> Mapping[str, Function]:
     """The functions of a file, by their names."""
-    return {x.name: x for x in ast.walk(tree) if isinstance(x, FUNCTIONS)}
+    return {x.name: x for x in walked(tree) if isinstance(x, FUNCTIONS)}
 
 
 def derived(values: Sequence[ast.expr], helpers: Mapping[str, Function]) -> Derivative | None:

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from taiyi_fx.findings.facts.source.syntax import called, has_backward, made_by
+from taiyi_fx.findings.facts.source.syntax import called, has_backward, made_by, walked
 
 _KEPT = re.compile(
     r"cache|teacher|logit|target|soft|label|feat|embed|stored|saved|precomp|pseudo|hidden"
@@ -19,10 +19,10 @@ def taken_by_number(tree: ast.Module) -> Iterator[ast.expr]:
 
     Not of what the loop itself keeps under that number.
     """
-    loaders = {name for name, call in made_by(("DataLoader",), ast.walk(tree)) if _shuffles(call)}
-    for loop in (x for x in ast.walk(tree) if isinstance(x, ast.For) and has_backward(x)):
+    loaders = {name for name, call in made_by(("DataLoader",), walked(tree)) if _shuffles(call)}
+    for loop in (x for x in walked(tree) if isinstance(x, ast.For) and has_backward(x)):
         number = _number_in(loop, loaders)
-        taken = [x for x in ast.walk(loop) if isinstance(x, ast.Subscript)] if number else []
+        taken = [x for x in walked(loop) if isinstance(x, ast.Subscript)] if number else []
         by_number = [x for x in taken if ast.unparse(x.slice) == number]
         kept = {ast.unparse(x.value) for x in by_number if isinstance(x.ctx, ast.Store)}
         for one in by_number:

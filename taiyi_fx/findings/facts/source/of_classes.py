@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from taiyi_fx.findings.facts.source.left_sorted import rows_left_sorted
 from taiyi_fx.findings.facts.source.lookups import foreign_lookups
 from taiyi_fx.findings.facts.source.slip import Slip, shortened
-from taiyi_fx.findings.facts.source.syntax import parsed
+from taiyi_fx.findings.facts.source.syntax import parsed, walked
 from taiyi_fx.findings.facts.source.torn_views import torn_views
 
 _RETURNING = frozenset(
@@ -130,11 +130,11 @@ def _of_function(function: types.FunctionType, own: _Own) -> Iterator[Slip]:
     except (OSError, TypeError, SyntaxError, RecursionError, ValueError):
         return  # typed in by hand, or made by code: there is no source to read
     file = function.__code__.co_filename.replace("\\", "/").rpartition("/")[2]
-    asked = {id(inner) for node in ast.walk(tree) if _asks(node) for inner in ast.walk(node)}
+    asked = {id(inner) for node in walked(tree) if _asks(node) for inner in walked(node)}
     known = {id(node): "torn_view" for node in torn_views(tree)}
     known |= {id(node): "foreign_lookup" for node in foreign_lookups(tree, own.embeddings)}
     known |= {id(node): "left_sorted" for node in rows_left_sorted(tree)}
-    for node in ast.walk(tree):
+    for node in walked(tree):
         kind = known.get(id(node)) or _kind_of(node, own)
         if kind and not (kind == "dropout_in_evaluation" and id(node) in asked):
             line = getattr(node, "lineno", 1)
@@ -175,7 +175,7 @@ def _asks(node: ast.AST) -> bool:
     """True for a branch that is taken in training alone, or in evaluation."""
     if not isinstance(node, (ast.If, ast.IfExp)):
         return False
-    return any(isinstance(n, ast.Attribute) and n.attr == "training" for n in ast.walk(node.test))
+    return any(isinstance(n, ast.Attribute) and n.attr == "training" for n in walked(node.test))
 
 
 def _always_drops(call: ast.Call) -> bool:
@@ -195,7 +195,7 @@ def _is_thrown_away(value: ast.expr, tensors: Collection[str]) -> bool:
     name = _function(value)
     if name or value.func.attr not in _OF_SETS:
         return name in _FUNCTIONS or (not name and is_returning(value.func.attr))
-    given = [node for argument in value.args for node in ast.walk(argument)]
+    given = [node for argument in value.args for node in walked(argument)]
     return any(isinstance(node, ast.Attribute) and node.attr in tensors for node in given)
 
 

@@ -24,6 +24,7 @@ from taiyi_fx.findings.facts.source.evaluations import evaluated_in_training_mod
 from taiyi_fx.findings.facts.source.flips import drawn_apart, parted_flips
 from taiyi_fx.findings.facts.source.grids import turned_grids
 from taiyi_fx.findings.facts.source.held_weights import lagging_targets, live_states
+from taiyi_fx.findings.facts.source.inlined import forms_of
 from taiyi_fx.findings.facts.source.kept_graphs import kept_graphs
 from taiyi_fx.findings.facts.source.loading import copied_generators, weights_of_classes
 from taiyi_fx.findings.facts.source.mixtures import turned_mixtures
@@ -60,13 +61,15 @@ from taiyi_fx.findings.facts.source.second_derivatives import second_derivatives
 from taiyi_fx.findings.facts.source.shared_weights import doubly_trained
 from taiyi_fx.findings.facts.source.slip import Slip, shortened
 from taiyi_fx.findings.facts.source.splits import unused_splits, whole_splits
-from taiyi_fx.findings.facts.source.syntax import parsed
+from taiyi_fx.findings.facts.source.syntax import parsed, walked
 from taiyi_fx.findings.facts.source.teachers import teachers_in_training_mode
 from taiyi_fx.findings.facts.source.terms import constant_terms, lost_terms
 from taiyi_fx.findings.facts.source.text_ends import ends_as_padding
 from taiyi_fx.findings.facts.source.torn_views import torn_views
 from taiyi_fx.findings.facts.source.unused import unused_adaptations, unused_offsets, unused_parts
 from taiyi_fx.findings.facts.source.view_pairs import mispaired_views
+
+_Reader = Callable[[ast.Module], Iterator[ast.expr]]
 
 
 def slips_of_loop(
@@ -117,12 +120,12 @@ def _found_in(
         SyntaxError: It is not Python's.
         RecursionError: It is nested beyond what can be read.
     """
-    tree, lower = parsed(code), code.lower()
+    forms, lower = [*forms_of(code)], code.lower()
     found, errors = dict[tuple[str, int, str], None](), list[tuple[str, Exception]]()
     of_model = functools.partial(swapped_in_calls, arguments=arguments)
     for kind, (read, words) in (*_READERS.items(), ("swapped_inputs", (of_model, "("))):
         try:
-            slips = [*read(tree)] if _has_any(lower, words) else []
+            slips = _first_found(read, forms) if _has_any(lower, words) else []
         except RecursionError:
             raise
         except Exception as error:  # noqa: BLE001 - told, or raised, by who asks
@@ -132,13 +135,18 @@ def _found_in(
     return [*found], errors
 
 
+def _first_found(read: _Reader, forms: Sequence[ast.Module]) -> list[ast.expr]:
+    """The slips in the first form of the code in which there are any."""
+    return next((found for form in forms if (found := [*read(form)])), [])
+
+
 def _has_any(code: str, words: str) -> bool:
     return any(word in code for word in words.lower().split())
 
 
 def _results_thrown_away(tree: ast.Module) -> Iterator[ast.expr]:
     """The calls of methods that return another tensor, of ``.data`` or ``.grad``."""
-    statements = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    statements = (node.value for node in walked(tree) if isinstance(node, ast.Expr))
     return filter(_leaves_a_tensor_as_it_is, statements)
 
 
@@ -151,7 +159,7 @@ def _leaves_a_tensor_as_it_is(call: ast.expr) -> bool:
     return is_tensor and is_plain and is_returning(call.func.attr)
 
 
-_READERS: Mapping[str, tuple[Callable[[ast.Module], Iterator[ast.expr]], str]] = {
+_READERS: Mapping[str, tuple[_Reader, str]] = {
     "dropped_result": (_results_thrown_away, "data grad"),
     "constant_penalty": (terms_without_gradient, "autograd"),
     "constant_derivative": (residuals_without_graph, "autograd"),

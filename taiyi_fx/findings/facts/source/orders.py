@@ -17,6 +17,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     scopes_of,
     statements_in,
     values_in,
+    walked,
 )
 
 _DRAWS = frozenset({"randperm", "permutation"})
@@ -51,7 +52,7 @@ def _is_backwards(cut: ast.expr) -> bool:
 
 
 def _calls(node: ast.AST) -> list[ast.Call]:
-    return [x for x in ast.walk(node) if isinstance(x, ast.Call)]
+    return [x for x in walked(node) if isinstance(x, ast.Call)]
 
 
 def _summed_into(loop: ast.For | ast.AsyncFor) -> ast.expr | None:
@@ -64,7 +65,7 @@ def _summed_into(loop: ast.For | ast.AsyncFor) -> ast.expr | None:
                 isinstance(x, ast.BinOp)
                 and isinstance(x.op, ast.Mult)
                 and name in (ast.unparse(x.left), ast.unparse(x.right))
-                for x in ast.walk(node.value)
+                for x in walked(node.value)
             )
             sums |= {name} if goes_on else set()
         call = node.value if isinstance(node, ast.Expr) else None
@@ -75,7 +76,7 @@ def _summed_into(loop: ast.For | ast.AsyncFor) -> ast.expr | None:
 
 def _turns_round(scope: Scope, loop: ast.AST) -> bool:
     """True if code turns anything round beside the loop's own way."""
-    own = {id(x) for x in ast.walk(getattr(loop, "iter", loop))}
+    own = {id(x) for x in walked(getattr(loop, "iter", loop))}
     for node in inner(scope):
         if id(node) in own:
             continue
@@ -179,7 +180,7 @@ def _is_set_by_order(scope: Scope, name: str, orders: set[str]) -> bool:
 
 def _names_any(node: ast.AST, names: set[str]) -> bool:
     return any(
-        isinstance(x, (ast.Name, ast.Attribute)) and ast.unparse(x) in names for x in ast.walk(node)
+        isinstance(x, (ast.Name, ast.Attribute)) and ast.unparse(x) in names for x in walked(node)
     )
 
 
@@ -197,7 +198,7 @@ def _drawn_apart(scope: Scope) -> Iterator[ast.expr]:
     once = {name for name, times in draws.items() if times == 1}
     expressions = [x for x in nodes if isinstance(x, ast.expr)]
     drawn = [(*of, x) for x in expressions if (of := _ordered_by_draw(x, once))]
-    factors = {id(x) for x in nodes if _is_product(x) for x in ast.walk(x)}
+    factors = {id(x) for x in nodes if _is_product(x) for x in walked(x)}
     trains = has_backward(scope)
     orders = dict[str, set[str]]()
     for name, order, node in drawn:

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from taiyi_fx.findings.facts.source.syntax import called, made_by, whose
+from taiyi_fx.findings.facts.source.syntax import called, made_by, walked, whose
 
 _PLATEAU = frozenset({"ReduceLROnPlateau"})
 _SMALL = re.compile(
@@ -22,9 +22,9 @@ def turned_plateaus(tree: ast.Module) -> Iterator[ast.expr]:
     is given an accuracy, by these names.
     """
     modes: dict[str, set[str]] = {}
-    for name, call in made_by(_PLATEAU, ast.walk(tree)):
+    for name, call in made_by(_PLATEAU, walked(tree)):
         modes.setdefault(name, set()).add(_mode_of(call))
-    for call in (x for x in ast.walk(tree) if isinstance(x, ast.Call) and modes):
+    for call in (x for x in walked(tree) if isinstance(x, ast.Call) and modes):
         given = [*call.args, *(x.value for x in call.keywords if x.arg == "metrics")]
         if called(call) == "step" and given and modes.get(whose(call)) == {_wrong_for(given[0])}:
             yield call

@@ -14,12 +14,14 @@ from taiyi_fx.findings.facts.source.syntax import (
     given_in,
     has_backward,
     inner,
+    method_of,
     minimized_in,
     names_in,
     scopes_of,
     signed_terms_of,
     statements_in,
     values_in,
+    walked,
 )
 
 _OLD = re.compile(r"(^|_)(old|behaviou?r|prev(ious)?|sampl(ed|er|ing)|rollout)(_|$)")
@@ -30,6 +32,8 @@ _GOOD = re.compile(r"(^|_)(adv(antages?)?|returns?|rewards?|rtg)(_|$)")
 _END = re.compile(r"(is_)?(dones?|terminated|terminals?)(_[bt]|_batch)?")
 _DISCOUNT = re.compile(r"gamma|discount(_factor)?")
 _STORES = frozenset("append add push store put remember".split())
+_MEANS = frozenset("mean sum squeeze view reshape clamp to float".split())
+"""Functions of entropies that are large where these are."""
 _SIGMOIDS = frozenset("logsigmoid sigmoid log_sigmoid".split())
 
 
@@ -38,7 +42,7 @@ def turned_ratios(tree: ast.Module) -> Iterator[ast.expr]:
 
     As ``ratio = torch.exp(old_log_prob - log_prob)``, told by the names alone.
     """
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.Assign) and "ratio" in ast.unparse(node.targets[0]).lower():
             exponent = _exponent(node.value)
             if not isinstance(exponent, ast.BinOp) or not isinstance(exponent.op, ast.Sub):
@@ -53,7 +57,7 @@ def turned_preferences(tree: ast.Module) -> Iterator[ast.expr]:
         margins = {name: of[-1] for name, of in values_in(statements_in(scope)).items()}
         signs = (x for x in inner(scope) if isinstance(x, ast.UnaryOp))
         negated = (x.operand for x in signs if isinstance(x.op, ast.USub))
-        for call in (x for one in negated for x in ast.walk(one) if isinstance(x, ast.Call)):
+        for call in (x for one in negated for x in walked(one) if isinstance(x, ast.Call)):
             if called(call) in _SIGMOIDS and call.args:
                 sign, factors = factors_of(call.args[0])
                 factors = [margins.get(ast.unparse(x), x) for x in factors]
@@ -105,27 +109,26 @@ def turned_entropies(tree: ast.Module) -> Iterator[ast.expr]:
 
 def _is_entropy(value: ast.expr) -> bool:
     """True for the entropy of a distribution, and its mean."""
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-        if value.func.attr == "entropy":
-            return not value.args
-        value = value.func.value
+    while (call := method_of(value)) is not None:
+        if call.name == "entropy":
+            return not call.args
+        if call.name not in _MEANS:
+            return False
+        value = call.of
     return False
 
 
 def _exponent(value: ast.expr) -> ast.expr | None:
     """The thing that an exponential is of; None of what is none."""
-    if not isinstance(value, ast.Call) or called(value) != "exp":
-        return None
-    if value.args:
-        return value.args[0]
-    return value.func.value if isinstance(value.func, ast.Attribute) else None
+    call = method_of(value)
+    return call.of if call is not None and call.name == "exp" else None
 
 
 def _is_named(node: ast.AST, name: re.Pattern[str]) -> bool:
     """True for what has a variable or attribute of such a name."""
     named = (
         x.id if isinstance(x, ast.Name) else x.attr if isinstance(x, ast.Attribute) else ""
-        for x in ast.walk(node)
+        for x in walked(node)
     )
     return any(name.search(one.lower()) for one in named)
 
@@ -135,7 +138,7 @@ def turned_policies(tree: ast.Module) -> Iterator[ast.expr]:
 
     As ``loss = (log_prob * returns).mean()``, by these names, of which none is negated elsewhere.
     """
-    if "maximize" in {x.arg for x in ast.walk(tree) if isinstance(x, ast.keyword)}:
+    if "maximize" in {x.arg for x in walked(tree) if isinstance(x, ast.keyword)}:
         return
     for scope in scopes_of(tree):
         minimized = {ast.unparse(of) for of in minimized_in(scope)}
@@ -166,10 +169,10 @@ def turned_ends(tree: ast.Module) -> Iterator[ast.expr]:
 
     As ``gamma * done * value`` in the place of ``gamma * (1 - done) * value``.
     """
-    turned = {name for name, value, _ in given_in(ast.walk(tree)) if _is_turned(value)}
+    turned = {name for name, value, _ in given_in(walked(tree)) if _is_turned(value)}
     is_short_for_end = _keeps_ends(tree)
-    inner_ones = {id(side) for x in ast.walk(tree) if _is_product(x) for side in (x.left, x.right)}
-    for node in ast.walk(tree):
+    inner_ones = {id(side) for x in walked(tree) if _is_product(x) for side in (x.left, x.right)}
+    for node in walked(tree):
         if _is_product(node) and id(node) not in inner_ones:
             names = {_last_name(x): ast.unparse(x) for x in factors_of(node)[1]}
             short = {"d"} if is_short_for_end else set[str]()
@@ -180,7 +183,7 @@ def turned_ends(tree: ast.Module) -> Iterator[ast.expr]:
 
 def _keeps_ends(tree: ast.Module) -> bool:
     """True for code that has ``done`` stored as it is, for which ``d`` is short then."""
-    kept = [x for x in ast.walk(tree) if isinstance(x, ast.Call) and called(x) in _STORES]
+    kept = [x for x in walked(tree) if isinstance(x, ast.Call) and called(x) in _STORES]
     given = [x for call in kept for x in _items_of(call)]
     ends = [x for x in given if any(map(_END.fullmatch, map(_last_name, _within(x))))]
     return bool(ends) and not any(map(_is_turned, ends))
@@ -200,7 +203,7 @@ def _within(value: ast.expr) -> Iterator[ast.expr]:
 
 def _is_turned(value: ast.expr) -> bool:
     """True for ``1 - done``, ``~done``, ``not done`` and ``done.logical_not()``, in any form."""
-    negations = (x for x in ast.walk(value) if isinstance(x, ast.Call))
+    negations = (x for x in walked(value) if isinstance(x, ast.Call))
     is_begun_so = ast.unparse(value).replace("(", "").startswith(("1", "~", "not"))
     return is_begun_so or any(called(x).startswith("logical_not") for x in negations)
 

@@ -14,6 +14,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     scopes_of,
     statements_in,
     values_in,
+    walked,
 )
 
 _NOISE = re.compile(r"(\w+_)?(noises?|eps|epsilons?)(_\w+)?")
@@ -55,7 +56,7 @@ def _binds(function: Function | ast.Lambda, name: str) -> bool:
     return any(
         (isinstance(x, ast.arg) and x.arg == name)
         or (isinstance(x, ast.Name) and x.id == name and isinstance(x.ctx, ast.Store))
-        for x in ast.walk(function)
+        for x in walked(function)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, OWN, Function
+from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, OWN, Function, walked
 
 MODULE = 0
 """The line that stands for code outside of all functions."""
@@ -22,8 +22,8 @@ class Reach:
 
     def __init__(self, tree: ast.Module, running: Collection[int]) -> None:
         self._is_module = MODULE in running
-        self._functions = [node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)]
-        classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        self._functions = [node for node in walked(tree) if isinstance(node, FUNCTIONS)]
+        classes = [node for node in walked(tree) if isinstance(node, ast.ClassDef)]
         by_name: dict[str, list[Function]] = {}
         for node in self._functions:
             by_name.setdefault(node.name, []).append(node)
@@ -63,6 +63,6 @@ def _outside(tree: ast.Module) -> Iterator[ast.AST]:
 
 def _named_in(nodes: Iterator[ast.AST] | list[Function]) -> set[str]:
     """The names of variables and attributes in some code."""
-    every = [x for node in nodes for x in ast.walk(node)]
+    every = [x for node in nodes for x in walked(node)]
     names = {x.id for x in every if isinstance(x, ast.Name)}
     return names | {x.attr for x in every if isinstance(x, ast.Attribute)}

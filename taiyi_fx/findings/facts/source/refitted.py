@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, Function, called, names_in
+from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, Function, called, names_in, walked
 
 _EVALUATION = re.compile(r"(^|_)(val|valid|validation|test|dev|eval|held_?out|holdout)(_|$)")
 _SHOWS = re.compile(r"tsne|umap|mds|pca|isomap|embedding|reducer")
@@ -22,7 +22,7 @@ def refitted_to_evaluation(tree: ast.Module) -> Iterator[ast.expr]:
     In files that call it, or ``fit``, of data of training: numbers mean others then than those that
     the model was trained with.
     """
-    calls = [x for x in ast.walk(tree) if isinstance(x, ast.Call) and x.args]
+    calls = [x for x in walked(tree) if isinstance(x, ast.Call) and x.args]
     fits = [x for x in calls if called(x) in ("fit", "fit_transform")]
     if _are_of_both([call.args[0] for call in fits]):
         for call in fits:
@@ -38,13 +38,13 @@ def fitted_to_each(tree: ast.Module) -> Iterator[ast.expr]:
     the other, and a function that numbers values as they come, ``codes[value] = len(codes)``.
     """
     yield from _numbered_beside(tree)
-    calls = [x for x in ast.walk(tree) if isinstance(x, ast.Call) and x.args]
-    for function in (x for x in ast.walk(tree) if isinstance(x, FUNCTIONS)):
+    calls = [x for x in walked(tree) if isinstance(x, ast.Call) and x.args]
+    for function in (x for x in walked(tree) if isinstance(x, FUNCTIONS)):
         of_it = [call.args[0] for call in calls if called(call) == function.name]
         if not _are_of_both(of_it):
             continue
         names = {one.arg for one in function.args.args}
-        for node in ast.walk(function):
+        for node in walked(function):
             data = _fitted(node)
             if isinstance(node, ast.expr) and data is not None and names & names_in(data):
                 yield node
@@ -57,7 +57,7 @@ def _numbered_beside(tree: ast.Module) -> Iterator[ast.expr]:
     """The codes of data of evaluation that are counted anew, beside those of training."""
     found = [
         (node, data)
-        for node in ast.walk(tree)
+        for node in walked(tree)
         if isinstance(node, ast.expr) and (data := _numbered(node)) is not None
     ]
     if _are_of_both([data for _, data in found]):
@@ -94,7 +94,7 @@ def _numbered(node: ast.AST) -> ast.expr | None:
 
 def _numbers_given(function: Function) -> Iterator[ast.expr]:
     """The entries of a dictionary that a function sets to their number, one after the other."""
-    for node in ast.walk(function):
+    for node in walked(function):
         entry = node.targets[0] if isinstance(node, ast.Assign) else None
         if isinstance(node, ast.Assign) and isinstance(entry, ast.Subscript):
             yield from [entry] * (ast.unparse(node.value) == f"len({ast.unparse(entry.value)})")
@@ -109,6 +109,6 @@ def _is_of(data: ast.expr, kind: re.Pattern[str]) -> bool:
     """True for data with such a name, or an entry of it."""
     names = (
         x.id if isinstance(x, ast.Name) else x.attr if isinstance(x, ast.Attribute) else ""
-        for x in ast.walk(data)
+        for x in walked(data)
     )
     return any(kind.search(name.lower()) for name in names)

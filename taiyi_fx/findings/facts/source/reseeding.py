@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from taiyi_fx.findings.facts.source.syntax import LOOPS, has_backward, inner
+from taiyi_fx.findings.facts.source.syntax import LOOPS, has_backward, inner, walked
 
 _SEEDS = frozenset(
     "torch.manual_seed torch.random.manual_seed torch.cuda.manual_seed torch.cuda.manual_seed_all "
@@ -18,7 +18,7 @@ def seeds_in_loops(tree: ast.Module) -> Iterator[ast.Call]:
 
     Of the loop with backward in it alone, and of no branch, nor of a block as of ``fork_rng``.
     """
-    for loop in (node for node in ast.walk(tree) if isinstance(node, LOOPS)):
+    for loop in (node for node in walked(tree) if isinstance(node, LOOPS)):
         within = [*inner(loop)]
         is_innermost = not any(isinstance(x, LOOPS) for x in within)
         if is_innermost and has_backward(loop):
@@ -32,7 +32,7 @@ def seeds_in_loops(tree: ast.Module) -> Iterator[ast.Call]:
 
 def _seeds_alike(call: ast.Call, changing: Collection[str]) -> bool:
     """True if a call seeds by what is the same in each turn."""
-    given = [x for one in call.args for x in ast.walk(one)]
+    given = [x for one in call.args for x in walked(one)]
     is_other = any(
         isinstance(x, ast.Call) or (isinstance(x, ast.Name) and x.id in changing) for x in given
     )

@@ -20,6 +20,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     scopes_of,
     statements_in,
     values_in,
+    walked,
     whose,
 )
 
@@ -60,7 +61,7 @@ def _output_of(one: Derivative, made: Mapping[str, Derivative | None]) -> str:
 
 def _requires_gradient(value: ast.expr) -> bool:
     """True for what is told to require a gradient, as samples are that one differentiates by."""
-    calls = [x for x in ast.walk(value) if isinstance(x, ast.Call)]
+    calls = [x for x in walked(value) if isinstance(x, ast.Call)]
     return any(called(call) == "requires_grad_" for call in calls) or any(
         keyword.arg == "requires_grad" for call in calls for keyword in call.keywords
     )

@@ -12,6 +12,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     Function,
     called,
     given_in,
+    walked,
     whose,
 )
 
@@ -27,10 +28,10 @@ def never_restored(tree: ast.Module) -> Iterator[ast.expr]:
     A method keeps the model's own weights, and another one puts them back, which nothing calls.
     """
     pairs = _pairs_in(tree)
-    calls = [x for x in ast.walk(tree) if isinstance(x, ast.Call)]
+    calls = [x for x in walked(tree) if isinstance(x, ast.Call)]
     names = {called(call) for call in calls}
-    functions = {x.name: x for x in ast.walk(tree) if isinstance(x, FUNCTIONS)}
-    for loop in (x for x in ast.walk(tree) if isinstance(x, LOOPS)):
+    functions = {x.name: x for x in walked(tree) if isinstance(x, FUNCTIONS)}
+    for loop in (x for x in walked(tree) if isinstance(x, LOOPS)):
         within = [*_calls_from(loop, functions)]
         if not any(called(call) in ("backward", "manual_backward") for call in within):
             continue
@@ -49,7 +50,7 @@ def _of_library(call: ast.Call) -> str:
 def _pairs_in(tree: ast.Module) -> dict[str, str]:
     """The methods that keep a model's weights and load others, each with that which undoes it."""
     found: dict[str, str] = {}
-    for kind in (x for x in ast.walk(tree) if isinstance(x, ast.ClassDef)):
+    for kind in (x for x in walked(tree) if isinstance(x, ast.ClassDef)):
         methods = [x for x in kind.body if isinstance(x, FUNCTIONS) and _loads_weights(x)]
         for one in methods:
             kept = _kept_by(one)
@@ -68,9 +69,9 @@ def _loaded_by(method: Function) -> set[str]:
     """The attributes of its own whose numbers a method loads into weights, as ``self.shadow``."""
     found: set[str] = set()
     items = _items_in(method)
-    for call in (x for x in ast.walk(method) if isinstance(x, ast.Call) and called(x) in _LOADS):
+    for call in (x for x in walked(method) if isinstance(x, ast.Call) and called(x) in _LOADS):
         found |= {name for given in call.args for name in _attributes_in(given, items)}
-    for name, value, _ in given_in(ast.walk(method)):
+    for name, value, _ in given_in(walked(method)):
         if name.endswith(".data"):
             found |= _attributes_in(value, items)
     return found
@@ -78,21 +79,21 @@ def _loaded_by(method: Function) -> set[str]:
 
 def _kept_by(method: Function) -> set[str]:
     """The attributes to which a method gives something, entries likewise."""
-    names = (name for name, value, _ in given_in(ast.walk(method)) if not _is_empty(value))
+    names = (name for name, value, _ in given_in(walked(method)) if not _is_empty(value))
     return {name.partition("[")[0] for name in names if name.startswith("self.")}
 
 
 def _items_in(method: Function) -> dict[str, set[str]]:
     """The attributes whose items a loop goes through, by the name of an item."""
     found: dict[str, set[str]] = {}
-    for loop in (x for x in ast.walk(method) if isinstance(x, ast.For)):
-        for name in (x for x in ast.walk(loop.target) if isinstance(x, ast.Name)):
+    for loop in (x for x in walked(method) if isinstance(x, ast.For)):
+        for name in (x for x in walked(loop.target) if isinstance(x, ast.Name)):
             found.setdefault(name.id, set()).update(_attributes_in(loop.iter, {}))
     return found
 
 
 def _attributes_in(value: ast.expr, items: Mapping[str, set[str]]) -> set[str]:
-    every = [*ast.walk(value)]
+    every = [*walked(value)]
     own = {ast.unparse(x) for x in every if isinstance(x, ast.Attribute)}
     found = {name for name in own if name.startswith("self.") and name.count(".") == 1}
     return found.union(*(items.get(x.id, set()) for x in every if isinstance(x, ast.Name)))
@@ -108,7 +109,7 @@ def _calls_from(loop: ast.AST, functions: Mapping[str, Function]) -> Iterator[as
     """The calls in a loop, and in the file's functions that these call."""
     waiting, seen = [loop], set[str]()
     while waiting:
-        for call in (x for x in ast.walk(waiting.pop()) if isinstance(x, ast.Call)):
+        for call in (x for x in walked(waiting.pop()) if isinstance(x, ast.Call)):
             yield call
             name = called(call)
             if name in functions and name not in seen:

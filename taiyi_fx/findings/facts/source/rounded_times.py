@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 
-from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, called, values_in
+from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, called, values_in, walked
 
 _SECONDS = range(900_000_000, 2_300_000_000)
 """Numbers of seconds since 1970 from 1998 to 2042."""
@@ -26,10 +26,10 @@ def rounded_times(tree: ast.Module) -> Iterator[ast.expr]:
     As ``torch.tensor(stamps, dtype=torch.float32)`` of ``stamps = 1_700_000_000 + seconds``: it has
     24 bits, and such numbers are then two minutes apart.
     """
-    values = values_in(ast.walk(tree))
+    values = values_in(walked(tree))
     for name, given in _given_to_functions(tree):
         values.setdefault(name, []).append(given)
-    for call in (x for x in ast.walk(tree) if isinstance(x, ast.Call)):
+    for call in (x for x in walked(tree) if isinstance(x, ast.Call)):
         of = _cast(call)
         if of is not None and _is_time(of, values, _FAR):
             yield call
@@ -37,8 +37,8 @@ def rounded_times(tree: ast.Module) -> Iterator[ast.expr]:
 
 def _given_to_functions(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
     """The arguments of the file's functions, each with what a call gives it in its place."""
-    functions = {x.name: x.args.args for x in ast.walk(tree) if isinstance(x, FUNCTIONS)}
-    for call in (x for x in ast.walk(tree) if isinstance(x, ast.Call)):
+    functions = {x.name: x.args.args for x in walked(tree) if isinstance(x, FUNCTIONS)}
+    for call in (x for x in walked(tree) if isinstance(x, ast.Call)):
         of = functions.get(ast.unparse(call.func), [])
         yield from ((own.arg, given) for own, given in zip(of, call.args, strict=False))
 

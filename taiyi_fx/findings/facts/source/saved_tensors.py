@@ -5,7 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, Function, called, calls_in, given_in
+from taiyi_fx.findings.facts.source.syntax import (
+    FUNCTIONS,
+    Function,
+    called,
+    calls_in,
+    given_in,
+    walked,
+)
 
 
 def mistaken_tensors(tree: ast.Module) -> Iterator[ast.expr]:
@@ -14,7 +21,7 @@ def mistaken_tensors(tree: ast.Module) -> Iterator[ast.expr]:
     As ``ctx.save_for_backward(x)`` of a forward with ``y = torch.tanh(x)``, and ``(y,) =
     ctx.saved_tensors``. Not of a name that is part of the other, as ``index`` of ``flat_index``.
     """
-    for one in (x for x in ast.walk(tree) if isinstance(x, ast.ClassDef)):
+    for one in (x for x in walked(tree) if isinstance(x, ast.ClassDef)):
         methods = {x.name: x for x in one.body if isinstance(x, FUNCTIONS)}
         forward, backward = methods.get("forward"), methods.get("backward")
         if forward is not None and backward is not None:
@@ -30,7 +37,7 @@ def _is_part(one: str, other: str) -> bool:
 
 def _names_in(function: Function) -> set[str]:
     arguments = (x.arg for x in function.args.args)
-    return {*arguments, *(one.name for one in given_in(ast.walk(function)))}
+    return {*arguments, *(one.name for one in given_in(walked(function)))}
 
 
 def _saved_in(forward: Function) -> list[ast.expr]:
@@ -41,7 +48,7 @@ def _saved_in(forward: Function) -> list[ast.expr]:
 
 def _taken_in(backward: Function) -> list[str]:
     """The names that it gives to what was saved, in order."""
-    for node in ast.walk(backward):
+    for node in walked(backward):
         if isinstance(node, ast.Assign) and ast.unparse(node.value).endswith(".saved_tensors"):
             (target,) = node.targets[-1:]
             return [*map(ast.unparse, target.elts)] if isinstance(target, ast.Tuple) else []

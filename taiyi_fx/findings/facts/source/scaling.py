@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from taiyi_fx.findings.facts.source.syntax import called, calls_in, scopes_of, whose
+from taiyi_fx.findings.facts.source.syntax import called, calls_in, scopes_of, walked, whose
 
 _CLIPS = frozenset({"clip_grad_norm_", "clip_grad_value_"})
 
@@ -31,7 +31,7 @@ def _is_optional(scope: ast.AST) -> bool:
 
 def scalers_never_updated(tree: ast.Module) -> Iterator[ast.expr]:
     """The steps of a scaler that is never updated: one that has skipped a step goes on to."""
-    every = [x for x in ast.walk(tree) if isinstance(x, ast.Call)]
+    every = [x for x in walked(tree) if isinstance(x, ast.Call)]
     updates = {whose(call) for call in every if called(call) == "update"}
     for scope in scopes_of(tree):
         calls = calls_in(scope)
@@ -52,4 +52,4 @@ def _is_scaler(call: ast.Call) -> bool:
 
 
 def _names(tree: ast.AST) -> set[str]:
-    return {x.attr for x in ast.walk(tree) if isinstance(x, ast.Attribute)}
+    return {x.attr for x in walked(tree) if isinstance(x, ast.Attribute)}

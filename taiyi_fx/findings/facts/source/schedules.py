@@ -13,6 +13,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     inner,
     loops_in,
     scopes_of,
+    walked,
     whose,
 )
 
@@ -33,7 +34,7 @@ def misplaced_schedules(tree: ast.Module) -> Iterator[ast.expr]:
     As ``CosineAnnealingLR(optimizer, T_max=epochs)`` with its ``step()`` in the loop over batches,
     told by what the length is computed of.
     """
-    everywhere = _units_in(ast.walk(tree))
+    everywhere = _units_in(walked(tree))
     for scope in scopes_of(tree):
         units = everywhere | _units_in(inner(scope))
         for epoch in loops_in(scope):

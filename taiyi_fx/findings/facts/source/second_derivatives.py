@@ -12,6 +12,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     scopes_of,
     statements_in,
     values_in,
+    walked,
 )
 
 
@@ -34,5 +35,5 @@ def second_derivatives(tree: ast.Module) -> Iterator[ast.expr]:
 
 def _is_derivative(value: ast.expr, helpers: Mapping[str, Function]) -> bool:
     """True for what has a call that differentiates in it, as an entry of what that returns."""
-    calls = (x for x in ast.walk(value) if isinstance(x, ast.Call))
+    calls = (x for x in walked(value) if isinstance(x, ast.Call))
     return any(derived([call], helpers) is not None for call in calls)

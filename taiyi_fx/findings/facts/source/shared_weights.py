@@ -14,6 +14,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     loops_in,
     scopes_of,
     statements_in,
+    walked,
     whose,
 )
 
@@ -44,7 +45,7 @@ def optimizers_in(scope: Scope) -> Mapping[str, tuple[ast.Call, set[str]]]:
     found: dict[str, tuple[ast.Call, set[str]]] = {}
     for name, value, _ in given_in(statements_in(scope)):
         if isinstance(value, ast.Call) and _OPTIMIZERS.fullmatch(called(value)):
-            calls = (x for given in value.args for x in ast.walk(given) if isinstance(x, ast.Call))
+            calls = (x for given in value.args for x in walked(given) if isinstance(x, ast.Call))
             models = {whose(call) for call in calls if called(call) == "parameters"}
             if models:
                 found[name] = value, models

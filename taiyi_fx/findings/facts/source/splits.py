@@ -17,6 +17,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     names_in,
     scopes_of,
     statements_in,
+    walked,
 )
 
 _SPLIT = r"_?(mask|idx|idxs|index|indices|ids|nodes)"
@@ -30,10 +31,10 @@ def unused_splits(tree: ast.Module) -> Iterator[ast.expr]:
         return
     filled = {
         id(x.value)
-        for x in ast.walk(tree)
+        for x in walked(tree)
         if isinstance(x, ast.Subscript) and isinstance(x.ctx, ast.Store)
     }
-    named = [x for x in ast.walk(tree) if isinstance(x, (ast.Name, ast.Attribute))]
+    named = [x for x in walked(tree) if isinstance(x, (ast.Name, ast.Attribute))]
     read = {_last_of(x) for x in named if isinstance(x.ctx, ast.Load) and id(x) not in filled}
     if any(map(_OF_EVALUATION.fullmatch, read)) and names_in(tree).isdisjoint(BY_NAME):
         sets = [x for x in named if isinstance(x.ctx, ast.Store)]
@@ -53,7 +54,7 @@ def whole_splits(tree: ast.Module) -> Iterator[ast.expr]:
     As ``F.cross_entropy(out, y)`` beside ``out[val_mask], y[val_mask]``, in files that know a
     ``train_mask``, too; not of names that a loop gives batch by batch.
     """
-    parts = [x for x in ast.walk(tree) if isinstance(x, ast.Subscript)]
+    parts = [x for x in walked(tree) if isinstance(x, ast.Subscript)]
     evaluated = {ast.unparse(x.value) for x in parts if _names(x.slice, _OF_EVALUATION)}
     if len(evaluated) < 2 or not _names(tree, _OF_TRAINING):
         return
@@ -70,7 +71,7 @@ def whole_splits(tree: ast.Module) -> Iterator[ast.expr]:
 
 def _names(node: ast.AST, known: re.Pattern[str]) -> bool:
     """True for code with a variable or an attribute of such a name."""
-    named = (getattr(x, "id", "") or getattr(x, "attr", "") for x in ast.walk(node))
+    named = (getattr(x, "id", "") or getattr(x, "attr", "") for x in walked(node))
     return any(map(known.fullmatch, named))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -17,6 +17,8 @@ WITHOUT_GRADIENT = re.compile(r"no_grad|inference_mode")
 """What turns gradients off: a context, or a decorator."""
 _SETTINGS = frozenset("args cfg config conf opt opts options hparams hp params flags self".split())
 """Names of what holds settings."""
+_LIBRARIES = frozenset("torch F nn.functional torch.nn.functional math np numpy".split())
+"""Names of modules whose functions are those of a tensor, too."""
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Scope: TypeAlias = ast.Module | Function
@@ -64,15 +66,33 @@ class _WithoutForms(ast.NodeTransformer):
 
 def scopes_of(tree: ast.Module) -> list[Scope]:
     """The code of a file that runs as it is read, and all functions and methods."""
-    return [tree, *(node for node in ast.walk(tree) if isinstance(node, FUNCTIONS))]
+    return [tree, *(node for node in walked(tree) if isinstance(node, FUNCTIONS))]
 
 
-def inner(node: ast.AST) -> Iterator[ast.AST]:
-    """All in some code, but for what is in functions and classes in it."""
+def walked(node: ast.AST) -> Sequence[ast.AST]:
+    """All in some code, and itself, as `ast.walk` has them: kept with it, as many readers ask."""
+    return _kept(node, "_walked", ast.walk)
+
+
+def inner(node: ast.AST) -> Sequence[ast.AST]:
+    """All in some code, but for what is in functions and classes in it; kept likewise."""
+    return _kept(node, "_inner", _inner)
+
+
+def _kept(
+    node: ast.AST, name: str, find: Callable[[ast.AST], Iterable[ast.AST]]
+) -> Sequence[ast.AST]:
+    kept = vars(node)
+    if name not in kept:
+        kept[name] = [*find(node)]
+    return kept[name]
+
+
+def _inner(node: ast.AST) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, OWN):
             yield child
-            yield from inner(child)
+            yield from _inner(child)
 
 
 def statements_in(scope: ast.AST) -> list[ast.stmt]:
@@ -98,9 +118,40 @@ def called(call: ast.Call) -> str:
     return of.attr if isinstance(of, ast.Attribute) else getattr(of, "id", "")
 
 
+class Method(NamedTuple):
+    """A call of a method, or of a function that stands for one.
+
+    Attributes:
+        name: The name.
+        of: What it is called of.
+        args: The other arguments by position.
+        told: Those by name.
+    """
+
+    name: str
+    of: ast.expr
+    args: Sequence[ast.expr]
+    told: Mapping[str | None, ast.expr]
+
+
+def method_of(node: ast.AST) -> Method | None:
+    """A call as one of a method: ``torch.lerp(a, b, w)`` is ``a.lerp(b, w)``; None of others.
+
+    So is ``torch._foreach_lerp_(a, b, w)``, of lists, ``a.lerp_(b, w)``.
+    """
+    if not isinstance(node, ast.Call):
+        return None
+    told = {one.arg: one.value for one in node.keywords}
+    if isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) not in _LIBRARIES:
+        return Method(node.func.attr, node.func.value, node.args, told)
+    if not node.args:
+        return None
+    return Method(called(node).removeprefix("_foreach_"), node.args[0], node.args[1:], told)
+
+
 def names_in(node: ast.AST, kind: type[ast.expr_context] = ast.Load) -> set[str]:
     """The names of variables that some code reads; or sets, by `ast.Store`."""
-    names = (x for x in ast.walk(node) if isinstance(x, ast.Name))
+    names = (x for x in walked(node) if isinstance(x, ast.Name))
     return {x.id for x in names if isinstance(x.ctx, kind)}
 
 
@@ -167,7 +218,7 @@ def has_backward(scope: ast.AST) -> bool:
 
 def minimized_in(scope: ast.AST) -> Iterator[ast.expr]:
     """All of which ``backward`` is called, as it is or scaled."""
-    for node in ast.walk(scope):
+    for node in walked(scope):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             of = node.func.value
             if node.func.attr == "backward":

@@ -17,6 +17,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     loops_in,
     scopes_of,
     values_in,
+    walked,
     whose,
 )
 
@@ -33,7 +34,7 @@ def teachers_in_training_mode(tree: ast.Module) -> Iterator[ast.expr]:
     Of one that an optimizer of the file trained, or that was loaded; not of an average of its
     student, nor of one that is handed to functions, which may do it.
     """
-    calls = [x for x in ast.walk(tree) if isinstance(x, ast.Call)]
+    calls = [x for x in walked(tree) if isinstance(x, ast.Call)]
     for call, scope in _asked_in_training(tree):
         name = ast.unparse(call.func)
         own = [x for x in calls if whose(x) == name]
@@ -66,7 +67,7 @@ def _is_put_into_evaluation(
         x for x in own if called(x) == "eval" or (called(x) == "train" and (x.args or x.keywords))
     )
     is_before = any(id(x) not in here or x.lineno < call.lineno for x in switches)
-    values = values_in(ast.walk(tree)).get(ast.unparse(call.func), ())
+    values = values_in(walked(tree)).get(ast.unparse(call.func), ())
     return is_before or any(".eval()" in ast.unparse(value) for value in values)
 
 
@@ -82,7 +83,7 @@ def _is_teacher(node: ast.expr) -> bool:
 
 def _is_one_of_several(name: str, tree: ast.Module) -> bool:
     """True for an entry of a list or the like, of which each may be put into evaluation."""
-    several = (x.elts for x in ast.walk(tree) if isinstance(x, (ast.Tuple, ast.List, ast.Set)))
+    several = (x.elts for x in walked(tree) if isinstance(x, (ast.Tuple, ast.List, ast.Set)))
     read = (x for elts in several for x in elts if isinstance(getattr(x, "ctx", None), ast.Load))
     return name in map(ast.unparse, read)
 
@@ -92,9 +93,9 @@ def _is_handed_on(name: str, tree: ast.Module) -> bool:
 
     Not by a function of the file that switches no model.
     """
-    functions = (x for x in ast.walk(tree) if isinstance(x, FUNCTIONS))
+    functions = (x for x in walked(tree) if isinstance(x, FUNCTIONS))
     harmless = {x.name for x in functions if _SWITCHES.isdisjoint(map(called, calls_in(x)))}
-    for call in (x for x in ast.walk(tree) if isinstance(x, ast.Call)):
+    for call in (x for x in walked(tree) if isinstance(x, ast.Call)):
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
         is_pair = called(call) == "zip" and any(name in ast.unparse(x) for x in given)
         is_known = called(call) in harmless | _OF_ITSELF

@@ -22,6 +22,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     statements_in,
     terms_of,
     values_in,
+    walked,
 )
 
 _NUMBERS = frozenset({"item", "detach", "tolist", "numpy"})
@@ -34,7 +35,7 @@ def constant_terms(tree: ast.Module) -> Iterator[ast.expr]:
 
     Of what is added to others alone: a factor is to be a number, and a detached difference may be.
     """
-    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)}
+    functions = {node.name: node for node in walked(tree) if isinstance(node, FUNCTIONS)}
     of_data = {name for name, node in functions.items() if _returns_numbers(node)}
     for scope in scopes_of(tree):
         minimized = {ast.unparse(of) for of in minimized_in(scope)}
@@ -50,7 +51,7 @@ def constant_terms(tree: ast.Module) -> Iterator[ast.expr]:
 def _added(node: ast.stmt, minimized: set[str]) -> list[ast.expr]:
     """The terms that are added up to what is minimized; none of a difference."""
     value = added_up(node, minimized)
-    if value is None or any(isinstance(x, ast.Sub) for x in ast.walk(value)):
+    if value is None or any(isinstance(x, ast.Sub) for x in walked(value)):
         return []
     return [*terms_of(value)]
 
@@ -85,8 +86,8 @@ def _is_of_data(value: ast.expr) -> bool:
     if "parameters()" not in ast.unparse(made.generators[0].iter):
         return False
     names = {x for one in made.generators for x in names_in(one.target, ast.Store)}
-    reads = [x for x in ast.walk(made.elt) if isinstance(x, ast.Name) and x.id in names]
-    of_data = [x.value for x in ast.walk(made.elt) if _is_data(x)]
+    reads = [x for x in walked(made.elt) if isinstance(x, ast.Name) and x.id in names]
+    of_data = [x.value for x in walked(made.elt) if _is_data(x)]
     return bool(of_data) and all(x in of_data for x in reads)
 
 
@@ -168,10 +169,10 @@ def _first_reader(block: Sequence[ast.stmt], name: str) -> ast.stmt | None:
 
 
 def _names(node: ast.AST) -> set[str]:
-    return {x.id for x in ast.walk(node) if isinstance(x, ast.Name)}
+    return {x.id for x in walked(node) if isinstance(x, ast.Name)}
 
 
 def _is_computed(value: ast.expr) -> bool:
     """True for what a function makes, and no beginning as ``torch.zeros(1)``."""
-    calls = [called(x) for x in ast.walk(value) if isinstance(x, ast.Call)]
+    calls = [called(x) for x in walked(value) if isinstance(x, ast.Call)]
     return bool(calls) and not {"zeros", "tensor", "zeros_like", "float"} & {*calls}

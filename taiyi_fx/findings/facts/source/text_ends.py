@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from taiyi_fx.findings.facts.source.syntax import called
+from taiyi_fx.findings.facts.source.syntax import called, walked
 
 _IGNORED = "-100"
 
@@ -16,7 +16,7 @@ def ends_as_padding(tree: ast.Module) -> Iterator[ast.expr]:
     As ``labels[labels == tokenizer.pad_token_id] = -100`` behind ``tokenizer.pad_token =
     tokenizer.eos_token``: the model never learns where a text ends.
     """
-    sets = [x for x in ast.walk(tree) if isinstance(x, ast.Assign)]
+    sets = [x for x in walked(tree) if isinstance(x, ast.Assign)]
     if not any(_is_end(node) for node in sets):
         return
     for node in sets:
@@ -24,7 +24,7 @@ def ends_as_padding(tree: ast.Module) -> Iterator[ast.expr]:
             is_left_out = isinstance(target, ast.Subscript) and _is_of_padding(target.slice)
             if is_left_out and ast.unparse(node.value) == _IGNORED:
                 yield target
-    for call in (x for x in ast.walk(tree) if isinstance(x, ast.Call)):
+    for call in (x for x in walked(tree) if isinstance(x, ast.Call)):
         is_fill = called(call) in ("masked_fill", "masked_fill_") and len(call.args) == 2
         is_left_out = is_fill and ast.unparse(call.args[1]) == _IGNORED
         if is_left_out and _is_of_padding(call.args[0]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from taiyi_fx.findings.facts.source.syntax import Scope, calls_in, scopes_of, statements_in
+from taiyi_fx.findings.facts.source.syntax import Scope, calls_in, scopes_of, statements_in, walked
 
 
 def torn_views(tree: ast.Module) -> Iterator[ast.Call]:
@@ -76,6 +76,6 @@ def _assigns(scope: Scope, name: str, after: int, before: int) -> bool:
     """True if a variable is given another value in the lines between two."""
     return any(
         isinstance(node.ctx, ast.Store) and after < node.lineno < before
-        for node in ast.walk(scope)
+        for node in walked(scope)
         if isinstance(node, ast.Name) and node.id == name
     )

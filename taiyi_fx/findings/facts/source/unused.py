@@ -17,6 +17,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     names_in,
     scopes_of,
     terms_of,
+    walked,
 )
 
 _TELLING = re.compile(
@@ -108,14 +109,14 @@ def _unpacked_in(scope: Scope) -> Iterator[list[ast.Name]]:
     for node in inner(scope):
         targets = node.targets if isinstance(node, ast.Assign) else []
         targets += [node.target] if isinstance(node, (ast.For, ast.AsyncFor)) else []
-        for tuple_ in (x for t in targets for x in ast.walk(t) if isinstance(x, ast.Tuple)):
+        for tuple_ in (x for t in targets for x in walked(t) if isinstance(x, ast.Tuple)):
             yield [one for one in tuple_.elts if isinstance(one, ast.Name)]
 
 
 def _read_in(scope: Scope) -> set[str]:
     """The names that some code reads, also in functions in it that have none such of their own."""
     read = {x.id for x in inner(scope) if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Load)}
-    for node in ast.walk(scope):
+    for node in walked(scope):
         if node is not scope and isinstance(node, (*FUNCTIONS, ast.Lambda)):
             own = {argument.arg for argument in node.args.args} | names_in(node, ast.Store)
             read |= names_in(node) - own

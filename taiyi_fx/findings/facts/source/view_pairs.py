@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from taiyi_fx.findings.facts.source.syntax import called
+from taiyi_fx.findings.facts.source.syntax import called, walked
 
 _HALVES = re.compile(
     r"\+ \w+ // 2\) % \w+"
@@ -28,7 +28,7 @@ def mispaired_views(tree: ast.Module) -> Iterator[ast.expr]:
     are_halves, are_neighbours = bool(_HALVES.search(code)), bool(_NEIGHBOURS.search(code))
     if are_halves == are_neighbours:
         return
-    for call in (x for x in ast.walk(tree) if isinstance(x, ast.Call)):
+    for call in (x for x in walked(tree) if isinstance(x, ast.Call)):
         of = call.func.value if isinstance(call.func, ast.Attribute) else None
         is_joined = called(call) in ("flatten", "reshape", "view") and _is_of_two(of, "stack")
         if are_halves and is_joined and isinstance(of, ast.Call) and _axis_of(of) == "1":

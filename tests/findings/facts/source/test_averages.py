@@ -44,6 +44,8 @@ with torch.no_grad():
         ("q.data += 0.01 * (p.data - q.data)", False),
         ("q.data -= (1 - 0.01) * (q.data - p.data)", True),
         ("q.data -= 0.99 * p.grad", False),
+        ("q.data = q.data - 0.99 * (q.data - p.data)", True),
+        ("q.data = q.data - 0.01 * (q.data - p.data)", False),
         ("q.add_(p - q, alpha=0.99)", True),
         ("q.add_(q - p, alpha=0.99)", False),
         ("q.sub_(0.99 * (q - p))", True),

@@ -25,6 +25,7 @@ def test_a_loss_that_is_added_up_with_its_graph_is_found():
     assert lines() == [8]
     assert lines("history.append(loss)", "history = []") == [8]
     assert lines("self.total += loss", "self.total = 0.0") == [8]
+    assert lines("total = total + loss") == [8]
 
 
 @pytest.mark.parametrize(
@@ -33,12 +34,22 @@ def test_a_loss_that_is_added_up_with_its_graph_is_found():
         {"kept": "total += loss.item()"},
         {"kept": "total += loss.detach()"},
         {"kept": "total += other"},
+        {"kept": "total = loss + 1"},
         {"more": "loss = loss.item()"},
         {"begin": "total = torch.zeros(1)"},
         {"more": "total.backward()"},
         {"kept": "queue.append(x)", "begin": "queue = []"},
     ],
-    ids=["number", "detached", "other", "made a number", "a tensor", "minimized", "inputs"],
+    ids=[
+        "number",
+        "detached",
+        "other",
+        "no sum",
+        "made a number",
+        "a tensor",
+        "minimized",
+        "inputs",
+    ],
 )
 def test_others_are_none(changed):
     assert lines(**changed) == []

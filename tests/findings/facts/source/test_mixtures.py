@@ -45,6 +45,9 @@ def test_the_share_may_be_that_of_the_other_part():
 def test_it_may_be_in_soft_targets_and_turned_round():
     assert lines("f(z, a * y.flip(0) + (1 - a) * y)", "a * x + (1 - a) * x.flip(0)") == [6]
     assert lines("f(z, a * y + (1 - a) * y.flip(0))", "a * x + (1 - a) * x.flip(0)") == []
+    assert lines("f(z, a * torch.flip(y, [0]) + (1 - a) * y)", "a * x + (1 - a) * x.flip([0])") == [
+        6
+    ]
     assert lines("f(z, a * y.roll(1, 0) + (1 - a) * y)", "a * x + (1 - a) * x.roll(1, 0)") == [6]
 
 

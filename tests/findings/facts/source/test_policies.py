@@ -68,6 +68,8 @@ def test_the_probability_of_an_action_that_is_drawn_again_is_found(code, is_foun
     [
         ("policy_loss + 0.01 * entropy", True),
         ("policy_loss + d.entropy().mean() * coefficient", True),
+        ("policy_loss + 0.01 * torch.mean(d.entropy())", True),
+        ("policy_loss + 0.01 * bonus(d.entropy())", False),
         ("policy_loss - 0.01 * entropy", False),
         ("policy_loss + -0.01 * entropy", False),
         ("policy_loss - (value_loss - 0.01 * entropy)", True),

@@ -99,3 +99,32 @@ def test_results_of_some_functions_have_names():
 def test_what_is_no_code_is_told_as_such(code):
     with pytest.raises(SyntaxError):
         syntax.parsed(code)
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("a.lerp_(b, 0.1)", ("lerp_", "a", ["b", "0.1"], {})),
+        ("torch.lerp(a, b, weight=0.1)", ("lerp", "a", ["b"], {"weight": "0.1"})),
+        ("torch._foreach_add_(a, b, alpha=2)", ("add_", "a", ["b"], {"alpha": "2"})),
+        ("math.sqrt(1 - a)", ("sqrt", "1 - a", [], {})),
+        ("sqrt(a)", ("sqrt", "a", [], {})),
+        ("F.softmax(self.a, -1)", ("softmax", "self.a", ["-1"], {})),
+    ],
+)
+def test_functions_of_tensors_are_methods_too(code, told):
+    call = syntax.method_of(ast.parse(code, mode="eval").body)
+    named = {name: ast.unparse(x) for name, x in call.told.items()}
+    assert (call.name, ast.unparse(call.of), [*map(ast.unparse, call.args)], named) == told
+
+
+@pytest.mark.parametrize("code", ["torch.get_rng_state()", "f()", "a + b", "a.b"])
+def test_others_are_no_methods(code):
+    assert syntax.method_of(ast.parse(code, mode="eval").body) is None
+
+
+def test_what_is_walked_is_kept_with_the_code():
+    tree = ast.parse(CODE)
+    assert [*syntax.walked(tree)] == [*ast.walk(tree)]
+    assert syntax.walked(tree) is syntax.walked(tree)
+    assert syntax.inner(tree) is syntax.inner(tree)
