@@ -41,8 +41,8 @@ class Findings(list[Finding]):
 
 
 _ELSE = (
-    "if something is wrong all the same, taiyi_fx.step_check tries a step of it "
-    "(docs/how-to/findings.md#when-nothing-is-found)"
+    "if something is wrong all the same, taiyi_fx.step_check tries a step of it; more is in "
+    "docs/how-to/findings.md#when-nothing-is-found"
 )
 _HEAD = ("severity", "kind", "module", "step", "text", "advice")
 

@@ -42,7 +42,7 @@ class Seen(NamedTuple):
 
 
 class Update(NamedTuple):
-    """What an optimizer's step makes of a parameter.
+    """A parameter before and behind a step of an optimizer.
 
     Attributes:
         before: Its elements before.

@@ -58,7 +58,7 @@ def _lost(updates: Sequence[Update]) -> Iterator[Finding]:
 class _Rows(NamedTuple):
     """Rows of a table: how many, how far they move, and what part of themselves they lose."""
 
-    count: int
+    number: int
     move: float
     loss: float
 
@@ -67,9 +67,9 @@ def _rows(update: Update, chosen: Tensor) -> _Rows:
     before, after = update.before[chosen].double(), update.after[chosen].double()
     size = before.norm().item()
     loss = (size - after.norm().item()) / size if size else 0.0
-    count = int(chosen.sum())
+    number = int(chosen.sum())
     move = (after - before).norm().item() / math.sqrt(max(before.numel(), 1))
-    return _Rows(count, move, loss)
+    return _Rows(number, move, loss)
 
 
 def _decayed(name: str, module: str, update: Update) -> Iterator[Finding]:
@@ -78,11 +78,11 @@ def _decayed(name: str, module: str, update: Update) -> Iterator[Finding]:
         return  # whoever asks for that has the others left alone
     is_used = (update.gradient != 0).flatten(1).any(1)
     used, others = _rows(update, is_used), _rows(update, ~is_used)
-    if not used.count or others.move < _AS_FAR * used.move or others.loss < _SOON:
+    if not used.number or others.move < _AS_FAR * used.move or others.loss < _SOON:
         return
     text = (
-        f"the first update moves the {others.count} rows of {name!r} that the batch does not use "
-        f"as far as the {used.count} that it uses, towards 0: each loses {others.loss:.2g} of its "
+        f"the first update moves the {others.number} rows of {name!r} that the batch does not use "
+        f"as far as the {used.number} that it uses, towards 0: each loses {others.loss:.2g} of its "
         f"size, and is gone in {1 / others.loss:.0f} updates without it"
     )
     yield DECAYED_ROWS.of(module, others.move, text, "next to nothing")
