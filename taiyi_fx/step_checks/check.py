@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 from taiyi_fx.findings.causes import by_severity
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.listed import Findings
+from taiyi_fx.step.whole_model import check_optimizers
 from taiyi_fx.step_checks.batch import batch_of
 from taiyi_fx.step_checks.blame import first_wrong
 from taiyi_fx.step_checks.gradients import gradient_findings
@@ -37,7 +38,7 @@ def step_check(
     model: nn.Module,
     step: Callable[..., Any],
     *args: Any,
-    optimizer: Optimizer | None = None,
+    optimizer: Optimizer | Sequence[Optimizer] | None = None,
     **kwargs: Any,
 ) -> Findings:
     """Tries a step of a training on one batch, and returns what is wrong with it.
@@ -70,15 +71,15 @@ def step_check(
         step: Takes the batch, and returns its loss with its graph, or something with a ``loss``,
             such as what models of transformers return: it calls neither backward nor the optimizer.
         *args: The batch, of two samples at least, as the step takes it: by position.
-        optimizer: The optimizer, if updates are to be tried: not by itself, but by another one of
-            its class with its options. Only what it has is to get a gradient.
+        optimizer: The optimizer, or several, if updates are to be tried: not by itself, but by
+            another one of its class with its options. Only what it has is to get a gradient.
         **kwargs: The batch by name.
 
     Returns:
         The findings, most urgent first; shown, they say what was tried and what could not be.
 
     Raises:
-        TypeError: The step returns no loss.
+        TypeError: The step returns no loss, or an optimizer is none.
         ValueError: There is nothing to learn in the model, or a lazy module has not been called.
         Exception: What the step itself raises.
 
@@ -93,9 +94,10 @@ def step_check(
     batch = batch_of(step, args, kwargs)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise ValueError("the model has no parameter that is to be learned")
-    trials = functools.partial(trial, models, step, batch, optimizer)
+    optimizers = check_optimizers(optimizer)
+    trials = functools.partial(trial, models, step, batch, optimizers)
     gathered = _Gathered()
-    for checks in (_first(trials), _in_float64(trials), _last(trials, optimizer)):
+    for checks in (_first(trials), _in_float64(trials), _last(trials, optimizers)):
         with contextlib.closing(checks):  # at once, whatever ends it: a traceback would hold it
             for name, check in checks:
                 gathered.add(name, check)
@@ -126,12 +128,12 @@ def _in_float64(trials: Trials) -> _Checks:
             yield name, functools.partial(check, tried)
 
 
-def _last(trials: Trials, optimizer: Optimizer | None) -> _Checks:
+def _last(trials: Trials, optimizers: Sequence[Optimizer]) -> _Checks:
     yield "precision", functools.partial(precision_findings, trials)
-    if optimizer is not None:
+    if optimizers:
         with trials(None, shakes=False) as own:
-            yield "update", functools.partial(update_findings, own, optimizer)
-            yield "learning", functools.partial(learning_findings, own, optimizer)
+            yield "update", functools.partial(update_findings, own, optimizers)
+            yield "learning", functools.partial(learning_findings, own, optimizers)
 
 
 _CHECKS: Mapping[str, Callable[[Trial], Iterator[Finding]]] = {

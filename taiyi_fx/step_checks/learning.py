@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.step_checks.kinds import UNLEARNED_BATCH
-from taiyi_fx.step_checks.optimizers import copy_of, refuse_low_rates
+from taiyi_fx.step_checks.optimizers import copies_of, refuse_low_rates
 from taiyi_fx.step_checks.stand_ins import learned
 from taiyi_fx.step_checks.trial import Trial
 from taiyi_fx.step_checks.untried import Untried
@@ -23,15 +23,15 @@ _RATE = 0.001
 """That of the optimizer which is tried where the one that is given learns nothing."""
 
 
-def learning_findings(trial: Trial, optimizer: Optimizer) -> Iterator[Finding]:
+def learning_findings(trial: Trial, optimizers: Sequence[Optimizer]) -> Iterator[Finding]:
     """A loss that does not fall in a hundred updates on one batch.
 
     Raises:
         Untried: The loss has no bottom, as one of a policy or of densities, or the learning rate is
             not what it will be.
     """
-    refuse_low_rates(optimizer)
-    losses = trial.train(copy_of(optimizer, trial.copies), _STEPS)
+    refuse_low_rates(optimizers)
+    losses = trial.train(copies_of(optimizers, trial.copies), _STEPS)
     first, last = losses[0], _last(losses)
     if min(losses) < 0:
         raise Untried("the loss falls below zero, and has no bottom that is known")
@@ -39,7 +39,7 @@ def learning_findings(trial: Trial, optimizer: Optimizer) -> Iterator[Finding]:
     if last <= aim:
         return
     every = learned(trial.models[""]).values()
-    stock = _last(trial.train(torch.optim.Adam(every, lr=_RATE), _STEPS))
+    stock = _last(trial.train([torch.optim.Adam(every, lr=_RATE)], _STEPS))
     text = (
         f"{_STEPS} updates on this batch alone bring its loss from {first:.4g} to {last:.4g}; "
         f"those of Adam at a rate of {_RATE} bring it to {stock:.4g}"

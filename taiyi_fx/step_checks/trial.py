@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from taiyi_fx.snapshot.state import State
 from taiyi_fx.step_checks.backwards import backward
 from taiyi_fx.step_checks.batch import Batch
 from taiyi_fx.step_checks.calls import Call, recorded
+from taiyi_fx.step_checks.optimizers import trained_by
 from taiyi_fx.step_checks.stand_ins import learned, stand_ins
 from taiyi_fx.step_checks.widened import widened
 
@@ -143,33 +144,33 @@ class Trial:
             module(*batch.args, **batch.kwargs)
         return calls
 
-    def train(self, optimizer: Optimizer, steps: int) -> list[float]:
+    def train(self, optimizers: Sequence[Optimizer], steps: int) -> list[float]:
         """Trains on the batch, from what all models hold, and returns the losses."""
         losses: list[float] = []
         with self._ready(0):
             for _ in range(steps):
-                losses.append(self._differentiated(optimizer).item())
-                optimizer.step()
+                losses.append(self._differentiated(optimizers).item())
+                _step(optimizers)
         return losses
 
-    def update(self, optimizer: Optimizer) -> dict[str, Update]:
-        """Takes one step of an optimizer, and returns what became of parameters with a gradient."""
+    def update(self, optimizers: Sequence[Optimizer]) -> dict[str, Update]:
+        """Takes one step of optimizers, and returns what became of parameters with a gradient."""
         with self._ready(0):
-            self._differentiated(optimizer)
+            self._differentiated(optimizers)
             seen = {
                 name: (parameter.detach().clone(), gradient.clone())
                 for name, parameter in self.parameters.items()
                 if (gradient := parameter.grad) is not None
             }
-            optimizer.step()
+            _step(optimizers)
             after = {name: self.parameters[name].detach().clone() for name in seen}
         return {name: Update(*pair, after[name]) for name, pair in seen.items()}
 
-    def _differentiated(self, optimizer: Optimizer) -> Tensor:
-        """The loss, of which the parameters of an optimizer have gradients."""
+    def _differentiated(self, optimizers: Sequence[Optimizer]) -> Tensor:
+        """The loss, of which the parameters of optimizers have gradients."""
         batch = self.batch.converted(self.dtype)
         loss = loss_of(self.step(*batch.args, **batch.kwargs))
-        backward(loss, [p for group in optimizer.param_groups for p in group["params"]])
+        backward(loss, trained_by(optimizers))
         return loss
 
     @contextmanager
@@ -192,7 +193,7 @@ def trial(
     models: Mapping[str, nn.Module],
     step: Callable[..., Any],
     batch: Batch,
-    optimizer: Optimizer | None,
+    optimizers: Sequence[Optimizer],
     dtype: torch.dtype | None,
     *,
     shakes: bool = True,
@@ -203,7 +204,7 @@ def trial(
         models: The models by name, the one that is looked at first, as ``""``.
         step: The function of a batch that returns the loss.
         batch: The batch.
-        optimizer: What has the parameters that are to be learned; None if all are.
+        optimizers: What has the parameters that are to be learned; none if all are.
         dtype: The type that floating-point numbers are converted to; None leaves each its own.
         shakes: Whether to move the parameters a little: where some are zero, as the last layer of
             a branch at first, much has no effect that has one a step later.
@@ -222,8 +223,8 @@ def trial(
             if not model.training:
                 model.train()
         found = learned(models[""])
-        if optimizer is not None:
-            held = {id(copies.get(id(p))) for g in optimizer.param_groups for p in g["params"]}
+        if optimizers:
+            held = {id(copies.get(id(p))) for p in trained_by(optimizers)}
             found = {name: parameter for name, parameter in found.items() if id(parameter) in held}
         if shakes:
             _shake(found)
@@ -233,6 +234,11 @@ def trial(
 
 Trials = Callable[..., AbstractContextManager[Trial]]
 """Of a type of floating-point numbers, and whether to move parameters: the step to be tried."""
+
+
+def _step(optimizers: Sequence[Optimizer]) -> None:
+    for optimizer in optimizers:
+        optimizer.step()
 
 
 def loss_of(found: Any) -> Tensor:

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.step_checks.kinds import DECAYED_ROWS, UPDATES_LOST
-from taiyi_fx.step_checks.optimizers import copy_of, refuse_low_rates
+from taiyi_fx.step_checks.optimizers import copies_of, refuse_low_rates
 from taiyi_fx.step_checks.trial import Trial, Update
 
 _HALVES = (torch.float16, torch.bfloat16)
@@ -24,14 +24,14 @@ _SOON = 1e-4
 """The part of itself that a row loses at an update, and so the one in so many updates."""
 
 
-def update_findings(trial: Trial, optimizer: Optimizer) -> Iterator[Finding]:
+def update_findings(trial: Trial, optimizers: Sequence[Optimizer]) -> Iterator[Finding]:
     """Elements that the first update leaves as they are, and rows that it moves for no reason.
 
     Raises:
         Untried: The learning rate is not what it will be.
     """
-    refuse_low_rates(optimizer)
-    updates = trial.update(copy_of(optimizer, trial.copies))
+    refuse_low_rates(optimizers)
+    updates = trial.update(copies_of(optimizers, trial.copies))
     yield from _lost([one for one in updates.values() if one.before.dtype in _HALVES])
     for name, update in updates.items():
         module, _, _ = name.rpartition(".")

@@ -273,3 +273,20 @@ def test_a_model_is_as_before_where_it_is_interrupted(of, last):
         assert torch.equal(parameter, held[name][1])
     assert torch.get_default_dtype() == torch.float32
     assert torch.equal(torch.get_rng_state(), drawn)
+
+
+def test_several_optimizers_may_train_the_model(of):
+    both = [
+        torch.optim.Adam(part.parameters(), lr=0.01)
+        for part in of.model.children()
+        if [*part.parameters()]
+    ]
+    assert len(both) > 1
+    found = of.check(optimizer=both)
+    assert found == []
+    assert found.looked_at.endswith("update, learning")
+
+
+def test_what_is_no_optimizer_is_refused(of):
+    with pytest.raises(TypeError, match="an optimizer has param_groups, and 0.1 has none"):
+        of.check(optimizer=0.1)
