@@ -94,7 +94,7 @@ def batch_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
     return Batch(args, kwargs, tuple(p.name for p in parameters if p.kind in kinds))
 
 
-def copied(x: Tensor, dtype: torch.dtype | None) -> Tensor:
+def copied(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """A copy without a graph, of another type, if one is given, for real floating-point numbers."""
     made = x.detach().to(dtype if dtype and x.is_floating_point() else x.dtype, copy=True)
     return made.requires_grad_(x.requires_grad)

@@ -54,7 +54,8 @@ def step_check(
     - ``shapes``: no column of numbers, one for each sample, meets a row of such.
     - ``inputs``: each tensor of the batch has an effect.
     - ``modes``: in evaluation mode no dropout and no batch norm is as in training.
-    - ``future``: where the next token is asked for, an output depends on none that come later.
+    - ``future``: where the next token, or value, is asked for, an output depends on none that come
+      later.
     - ``padding``: it does not depend on what a mask, or lengths, leave out.
     - ``precision``: the loss in the model's own type is that of float64.
     - ``update``, with an optimizer: its step moves what has a gradient, and hardly what has none.

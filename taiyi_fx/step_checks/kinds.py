@@ -117,7 +117,7 @@ UPDATES_LOST = TriedKind(
 )
 DECAYED_ROWS = TriedKind(
     "decayed_rows",
-    "warning",
+    "note",
     "Take AdamW, whose decay is a share of the weight, or give embeddings a group of their own "
     "with weight_decay=0: what Adam adds to the gradient is all the gradient that such a row has, "
     "and is divided by its own size",

@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.step_checks.axes import are_close
+from taiyi_fx.step_checks.batch import copied
 from taiyi_fx.step_checks.blame import Blame, first_wrong
 from taiyi_fx.step_checks.calls import Call
 from taiyi_fx.step_checks.kinds import SEEN_FUTURE, SEEN_PADDING
@@ -28,36 +29,52 @@ _ALIKE = 0.95
 
 
 def future_findings(trial: Trial) -> Iterator[Finding]:
-    """A model asked for the next token whose output at a place changes with later ones.
+    """A model asked for the next token, or value, whose output at a place changes with later ones.
 
     Raises:
-        Untried: It is not asked for the next token.
+        Untried: It is not asked for these.
     """
     trial = trial.evaluating()
     targets = _targets(trial)
     call = outermost(trial)
-    name = _next_tokens(call, targets)
-    tokens = call.given.tensors()[name]
-    places = tokens.shape[1]
+    asked = _asked(call, targets)
+    values = call.given.tensors()[asked.name]
+    places = values.shape[asked.axis]
     first = places // 2
-    other = _others(tokens)
-    other[:, :first] = tokens[:, :first]
+    kept = (*[slice(None)] * asked.axis, slice(first))
+    other = _others(values, asked.axis)
+    other[kept] = values[kept]
     before = trial.called_again(call)
-    after = trial.called_again(call, call.given.replaced({name: other}))
+    after = trial.called_again(call, call.given.replaced({asked.name: other}))
 
     def is_right(x: Tensor, y: Tensor) -> bool:
-        if not _has_places(x, tokens.shape) or x.shape != y.shape:
+        has_places = x.ndim > asked.axis and x.shape[asked.axis] == places
+        if not has_places or len(x) != len(values) or x.shape != y.shape:
             return True
-        return are_close(x[:, :first], y[:, :first], trial.tolerance)
+        return are_close(x[kept], y[kept], trial.tolerance)
 
     if all(map(is_right, before[-1].outputs, after[-1].outputs)):
         return
     blame = first_wrong(before, after, is_right)
     text = (
-        f"the targets are the next tokens, and the output at places before {first} changes with "
-        f"the tokens from there on; {blame}"
+        f"the targets are the next {asked.kind}, and the output at places before {first} changes "
+        f"with the {asked.kind} from there on; {blame}"
     )
     yield SEEN_FUTURE.of(blame.module, float(first), text)
+
+
+class _Asked(NamedTuple):
+    """The argument whose next values a model is asked for.
+
+    Attributes:
+        name: The argument.
+        axis: That of its places.
+        kind: The things that are at places.
+    """
+
+    name: str
+    axis: int = 1
+    kind: str = "tokens"
 
 
 def padding_findings(trial: Trial) -> Iterator[Finding]:
@@ -149,10 +166,10 @@ def _seen(trial: Trial, call: Call, before: list[Call], name: str, hidden: Tenso
     return first_wrong(before, after, is_right)
 
 
-def _others(x: Tensor) -> Tensor:
+def _others(x: Tensor, axis: int = 1) -> Tensor:
     """Other values of the same kind, at each place."""
     if x.is_floating_point():
-        return x.flip(1) + x.std()
+        return x.flip(axis) + x.std()
     present = x.unique()
     return present[(torch.searchsorted(present, x) + 1) % len(present)]
 
@@ -161,39 +178,70 @@ def _has_places(x: Tensor, shape: Any) -> bool:
     return tuple(x.shape[:2]) == tuple(shape[:2])
 
 
-class _CrossEntropies(TorchFunctionMode):
-    """Takes down the targets of cross entropies."""
+class _Targets(NamedTuple):
+    """The tensors that losses compare outputs with.
+
+    Attributes:
+        classes: Those of cross entropies.
+        values: Those that something with a gradient is subtracted from, or is less.
+    """
+
+    classes: list[Tensor]
+    values: list[Tensor]
+
+
+class _Comparing(TorchFunctionMode):
+    """Takes down what outputs are compared with."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.targets: list[Tensor] = []
+        self.targets = _Targets([], [])
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         given = kwargs or {}
-        if func in (F.cross_entropy, F.nll_loss):
-            target = given.get("target", args[1] if len(args) > 1 else None)
-            if isinstance(target, Tensor) and not target.is_floating_point():
-                self.targets.append(target.detach().clone())
+        pair = (*args, *(given[name] for name in ("input", "other", "target") if name in given))[:2]
+        tensors = [x for x in pair if isinstance(x, Tensor)]
+        constants = [x for x in tensors if not x.requires_grad]
+        if func in _OF_CLASSES:
+            self.targets.classes.extend(copied(x) for x in constants if not x.is_floating_point())
+        if func in _OF_VALUES and len(constants) < len(tensors):
+            self.targets.values.extend(copied(x) for x in constants if x.is_floating_point())
         return func(*args, **given)
 
 
-def _targets(trial: Trial) -> list[Tensor]:
-    mode = _CrossEntropies()
+_OF_CLASSES = frozenset((F.cross_entropy, F.nll_loss))
+_DIFFERENCES = (torch.sub, Tensor.sub, Tensor.__sub__, Tensor.__rsub__)
+_OF_VALUES = frozenset((*_DIFFERENCES, F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss))
+
+
+def _targets(trial: Trial) -> _Targets:
+    mode = _Comparing()
     trial.run(within=mode)
-    if not mode.targets:
-        raise Untried("there is no cross entropy of classes")
+    if not (mode.targets.classes or mode.targets.values):
+        raise Untried("there is no cross entropy of classes, and no difference from a target")
     return mode.targets
 
 
-def _next_tokens(call: Call, targets: list[Tensor]) -> str:
-    """The argument whose next values are the targets."""
+def _asked(call: Call, targets: _Targets) -> _Asked:
+    """The argument whose next tokens, or values, are the targets."""
     for name, x in call.given.tensors().items():
         is_tokens = x.ndim == 2 and x.dtype in (torch.int64, torch.int32) and x.shape[1] > 3
-        if is_tokens and any(_are_next(x, target) for target in targets):
-            return name
-    raise Untried("the targets are not the next tokens of the input")
+        if is_tokens and any(_are_next(x, target) for target in targets.classes):
+            return _Asked(name)
+        for axis in range(1, x.ndim) if x.is_floating_point() else ():
+            if any(_are_next_values(x, target, axis) for target in targets.values):
+                return _Asked(name, axis, "values")
+    raise Untried("the targets are not the next tokens of the input, nor its next values")
+
+
+def _are_next_values(x: Tensor, target: Tensor, axis: int) -> bool:
+    places = x.shape[axis] - 1
+    if target.shape != x.shape or places < 3:
+        return False
+    following, wanted = x.narrow(axis, 1, places), target.narrow(axis, 0, places)
+    return torch.equal(wanted, following) and not torch.equal(wanted, x.narrow(axis, 0, places))
 
 
 def _are_next(tokens: Tensor, target: Tensor) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -33,10 +34,13 @@ def update_findings(trial: Trial, optimizers: Sequence[Optimizer]) -> Iterator[F
     refuse_low_rates(optimizers)
     updates = trial.update(copies_of(optimizers, trial.copies))
     yield from _lost([one for one in updates.values() if one.before.dtype in _HALVES])
+    decayed: list[Finding] = []
     for name, update in updates.items():
         module, _, _ = name.rpartition(".")
         if isinstance(trial.models[""].get_submodule(module), nn.Embedding):
-            yield from _decayed(name, module, update)
+            decayed += _decayed(name, module, update)
+    if decayed:
+        yield replace(decayed[0], consequences=tuple(decayed[1:]))
 
 
 def _lost(updates: Sequence[Update]) -> Iterator[Finding]:

@@ -45,7 +45,7 @@ def test_nothing_is_found_in_a_sound_step(of):
     )
     assert repr(found) == (
         f"no findings in one batch, tried for {tried}; not tried: future (the targets are not the "
-        "next tokens of the input); padding (the model is given no mask and no lengths that leave "
+        "next tokens of the input, nor its next values); padding (the model is given no mask and no lengths that leave "
         "something out)"
     )
 

@@ -50,7 +50,62 @@ def test_a_model_that_fills_gaps_may_see_everything():
         steps.tokens().flip(1),
     )
     assert found == []
-    assert "future (the targets are not the next tokens of the input)" in every.remark
+    assert (
+        "future (the targets are not the next tokens of the input, nor its next values)"
+        in every.remark
+    )
+
+
+class Cut(nn.Module):
+    """A convolution over time, of which the padding is cut off at the end, or at the beginning."""
+
+    def __init__(self, causal):
+        super().__init__()
+        self.causal, self.inner = causal, nn.Conv1d(2, 8, 3, padding=2)
+
+    def forward(self, x):
+        x = self.inner(x)
+        return x[..., :-2] if self.causal else x[..., 2:]
+
+
+def convolving(causal):
+    torch.manual_seed(0)
+    return nn.Sequential(Cut(causal), nn.Tanh(), nn.Conv1d(8, 2, 1))
+
+
+LOSSES = {
+    "by torch": lambda z, y: F.mse_loss(input=z, target=y),
+    "a difference": lambda z, y: (z - y).square().mean(),
+    "the other way round": lambda z, y: torch.sub(y, z).abs().mean(),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("is_cut_before", [True, False])
+def test_a_next_value_that_is_seen(causal, loss, is_cut_before):
+    model = convolving(causal)
+    series = torch.randn(steps.BATCH, 2, 11, generator=torch.Generator().manual_seed(3))
+    batch = (series[..., :-1], series[..., 1:]) if is_cut_before else (series,)
+
+    def step(x, y=None):
+        x, y = (x[..., :-1], x[..., 1:]) if y is None else (x, y)
+        return loss(model(x), y)
+
+    found, every = check(model, step, *batch)
+    assert "future" in every.looked_at
+    seen = [] if causal else [("seen_future", "0")]
+    assert [(one.kind, one.module) for one in found] == seen
+    assert all(one.text.startswith("the targets are the next values, and") for one in found)
+
+
+@pytest.mark.parametrize("target", [lambda x: x, lambda x: x.flip(2), lambda x: x.roll(-2, 2)])
+def test_other_targets_of_series_leave_it_untried(target):
+    model = convolving(False)
+    series = torch.randn(steps.BATCH, 2, 10, generator=torch.Generator().manual_seed(3))
+    found, every = check(model, lambda x, y: F.mse_loss(model(x), y), series, target(series))
+    assert found == []
+    assert "nor its next values" in every.remark
 
 
 def padded():

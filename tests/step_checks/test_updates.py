@@ -36,11 +36,23 @@ def test_a_decay_within_adam_takes_away_the_words_that_a_batch_does_not_have():
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, weight_decay=1e-4)
     (one,) = found_in(model, optimizer, *words()).values()
     unused = WORDS - len(words()[0].unique())
-    assert (one.kind, one.module, one.severity) == ("decayed_rows", "0", "warning")
+    assert (one.kind, one.module, one.severity) == ("decayed_rows", "0", "note")
     assert f"moves the {unused} rows of '0.weight'" in one.text
     assert one.value == pytest.approx(1e-2, rel=1e-3)  # as far as the learning rate
     gone = int(one.text.split("is gone in ")[1].split()[0])
     assert 80 < gone < 200  # of entries drawn with a deviation of 1, at steps of 0.01
+
+
+def test_several_embeddings_are_one_finding():
+    model = of_words()
+    model[0] = nn.ModuleDict({"a": nn.Embedding(WORDS, 8), "b": nn.Embedding(WORDS, 8)})
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, weight_decay=1e-4)
+
+    def step(x, y):
+        return F.cross_entropy(model[1:](model[0]["a"](x) + model[0]["b"](x)), y)
+
+    (one,) = taiyi_fx.step_check(model, step, *words(), optimizer=optimizer)
+    assert (one.module, [other.module for other in one.consequences]) == ("0.a", ["0.b"])
 
 
 @pytest.mark.parametrize(
