@@ -44,8 +44,8 @@ _TEMPERATURE = (
     "place of a mean"
 )
 _SCALED = (
-    "Look for a factor on the loss, a hook, or a sum in place of a mean; if a GradScaler scales "
-    "the loss, give it to track"
+    "If a GradScaler scales the loss, give it to track, as monitor.track(step, scaler); else look "
+    "for a factor on the loss, a hook, or a sum in place of a mean"
 )
 
 

@@ -55,7 +55,8 @@ _GROWS = (
 def zero_outputs(evidence: Evidence) -> Iterator[Finding]:
     """The first module whose output is exactly zero; those behind it may follow from it."""
     for one in evidence.of_quantity("OutputRMS"):
-        if ends(one.values == 0) and not _begins_at_zero(one.module, evidence):
+        is_zero = ends(one.values == 0) and not _is_more_elsewhere(one, evidence)
+        if is_zero and not _begins_at_zero(one.module, evidence):
             i = since(one.values == 0)
             text = f"step {one.steps[i]}: the output of {one.module!r} is exactly 0 from here on"
             yield ZERO_OUTPUT.at(one, i, text, "above 0")
@@ -69,7 +70,7 @@ def _zero_inputs(evidence: Evidence) -> Iterator[Finding]:
     place, given = evidence.modules, evidence.of_quantity("InputRMS")
     for one in given:
         before = [s for s in returned if place[s.module] < place[one.module]]
-        is_zero = ends(one.values == 0) and not _is_given_more(one, evidence)
+        is_zero = ends(one.values == 0) and not _is_more_elsewhere(one, evidence)
         if is_zero and before and not ends(before[-1].values == 0):
             i = since(one.values == 0)
             text = (
@@ -109,10 +110,10 @@ def _next_to_nothing(evidence: Evidence) -> Iterator[Finding]:
             return
 
 
-def _is_given_more(one: Watched, evidence: Evidence) -> bool:
-    """True if another call of the module is given something, as where a state begins at zero."""
-    every = (s for s in evidence.of_quantity("InputRMS") if s.name == one.name)
-    return any(s.values.any() for s in every if s.module != one.module)
+def _is_more_elsewhere(one: Watched, evidence: Evidence) -> bool:
+    """True if it is not zero in another call of the module, as where a state begins at zero."""
+    every = (s for s in evidence.of_quantity(one.quantity) if s.name == one.name)
+    return any(not ends(s.values == 0) for s in every if s.module != one.module)
 
 
 def wild_outputs(evidence: Evidence) -> Iterator[Finding]:

@@ -24,6 +24,12 @@ def test_a_weight_of_zero_without_a_gradient_begins_nothing():
     assert [found.module for found in zero_outputs(evidence(numbers))] == ["a"]
 
 
+@pytest.mark.parametrize(("later", "count"), [(1.0, 0), (0.0, 2)])
+def test_a_layer_of_a_state_that_begins_at_zero_returns_something_in_later_calls(later, count):
+    numbers = {("cell", "OutputRMS"): 0.0, ("cell@1", "OutputRMS"): later}
+    assert len([*zero_outputs(evidence(numbers))]) == count
+
+
 def test_the_first_output_of_a_wild_size_comes_first():
     numbers = {("a", "OutputRMS"): 1.0, ("b", "OutputRMS"): 900.0, ("c", "OutputRMS"): 5000.0}
     assert [found.module for found in wild_outputs(evidence(numbers))] == ["b", "c"]
