@@ -209,6 +209,7 @@ EDGES: tuple[Edge, ...] = (
     Edge("foreign_noise", "drift"),
     Edge("foreign_condition", "divergence plateau"),
     Edge("mistaken_tensor", f"{_OF_LARGE_STEPS} vanishing_gradient plateau"),
+    Edge("changed_data", "input_drift overfitting evaluation_gap evaluation_inputs"),
     Edge(
         "taken_by_number parted_pairs turned_mixture turned_grid foreign_noise left_sorted",
         "plateau overfitting evaluation_gap",

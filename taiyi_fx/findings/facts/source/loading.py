@@ -1,4 +1,4 @@
-"""Loaders that hand out other samples than they seem to: few of them, or the same at each epoch."""
+"""Loaders that hand out other samples than they seem to: few of them, the same, or changed ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ import ast
 import re
 from collections.abc import Iterator
 
-from taiyi_fx.findings.facts.source.syntax import FUNCTIONS, called, made_by, values_in, walked
+from taiyi_fx.findings.facts.source.syntax import (
+    FUNCTIONS,
+    called,
+    inner,
+    made_by,
+    values_in,
+    walked,
+    whose,
+)
 
 _OF_CLASSES = re.compile(r"class|bincount|count|value_counts|freq")
 _PLAIN = frozenset(
@@ -14,6 +22,10 @@ _PLAIN = frozenset(
     "value_counts float double to sum max mean sqrt log clamp numpy list values len pow".split()
 )
 """Functions that make no entry for each sample of what has one for each class."""
+_RANDOM = re.compile(r"rand|choice|shuffle|bernoulli|uniform|normal")
+"""What draws numbers: a change that is none of chance may be made again without harm."""
+_IN_PLACE = re.compile(r"[a-z]\w*[a-z]_")
+_DATA_SETS = re.compile(r"(^|_)(data_?sets?|ds|base|subset|inner|source)(_|$)")
 _GENERATORS = frozenset("default_rng RandomState Random Generator".split())
 
 
@@ -67,3 +79,44 @@ def _draws_by_own(kind: ast.ClassDef) -> bool:
     own = {name for name, _ in made_by(_GENERATORS, walked(begin))}
     names = {ast.unparse(x) for x in walked(hands) if isinstance(x, ast.Attribute)}
     return any(name.startswith("self.") for name in own & names)
+
+
+def changed_rows(tree: ast.Module) -> Iterator[ast.expr]:
+    """The samples that a data set draws changes for, and makes in the data themselves.
+
+    As ``row[torch.rand(8) < 0.1] = 0`` of ``row = self.x[i]``, which is a part of ``self.x``.
+    """
+    kinds = (x for x in walked(tree) if isinstance(x, ast.ClassDef))
+    methods = (x for kind in kinds for x in kind.body if isinstance(x, FUNCTIONS))
+    for method in (x for x in methods if x.name == "__getitem__"):
+        if _RANDOM.search(ast.unparse(method)):
+            values = values_in(inner(method))
+            yield from (
+                found
+                for name, of in values.items()
+                if all(map(_is_part_of_own, of))
+                for found in _changes(method, name)
+            )
+
+
+def _is_part_of_own(value: ast.expr) -> bool:
+    """True for ``self.x[i]``, but of another data set, which makes each sample anew."""
+    of = value.value if isinstance(value, ast.Subscript) else None
+    is_own = isinstance(of, ast.Attribute) and ast.unparse(of.value) == "self"
+    return isinstance(of, ast.Attribute) and is_own and not _DATA_SETS.search(of.attr)
+
+
+def _changes(method: ast.AST, name: str) -> Iterator[ast.expr]:
+    """The code that changes something in place, but for entries that have a name."""
+    for node in inner(method):
+        if isinstance(node, (ast.Assign, ast.AugAssign)):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            is_entry = isinstance(target, ast.Subscript) and not _is_text(target.slice)
+            if isinstance(target, ast.Subscript) and is_entry:
+                yield from [target] * (ast.unparse(target.value) == name)
+        elif isinstance(node, ast.Call) and whose(node) == name:
+            yield from [node] * bool(_IN_PLACE.fullmatch(called(node)))
+
+
+def _is_text(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)

@@ -26,7 +26,11 @@ from taiyi_fx.findings.facts.source.grids import turned_grids
 from taiyi_fx.findings.facts.source.held_weights import lagging_targets, live_states
 from taiyi_fx.findings.facts.source.inlined import forms_of
 from taiyi_fx.findings.facts.source.kept_graphs import kept_graphs
-from taiyi_fx.findings.facts.source.loading import copied_generators, weights_of_classes
+from taiyi_fx.findings.facts.source.loading import (
+    changed_rows,
+    copied_generators,
+    weights_of_classes,
+)
 from taiyi_fx.findings.facts.source.mixtures import turned_mixtures
 from taiyi_fx.findings.facts.source.model_arguments import swapped_in_calls
 from taiyi_fx.findings.facts.source.numbered import taken_by_number
@@ -197,6 +201,7 @@ _READERS: Mapping[str, tuple[_Reader, str]] = {
     "fitted_to_each": (fitted_to_each, "fit_transform factorize encod vocab map id code"),
     "class_sampler": (weights_of_classes, "WeightedRandomSampler"),
     "copied_generator": (copied_generators, "num_workers"),
+    "changed_data": (changed_rows, "__getitem__"),
     "ends_as_padding": (ends_as_padding, "pad_token"),
     "mispaired_views": (mispaired_views, "arange"),
     "torn_view": (torn_views, "shape size"),

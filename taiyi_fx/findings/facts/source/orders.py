@@ -11,6 +11,7 @@ from taiyi_fx.findings.facts.source.syntax import (
     LOOPS,
     Scope,
     called,
+    given_in,
     has_backward,
     inner,
     made_by,
@@ -20,6 +21,8 @@ from taiyi_fx.findings.facts.source.syntax import (
     walked,
 )
 
+_KEPT = re.compile(r"cache|teacher|soft_?(target|label)|logits|precomputed")
+"""Names of what was computed of each sample before."""
 _DRAWS = frozenset({"randperm", "permutation"})
 _DRAWS_ROWS = _DRAWS | {"randint", "choice", "integers"}
 _INPUTS = re.compile(r"(\w*?)(?:x|xs|inputs?|images?|imgs?|data|features?|samples?|src)(_\w+)?")
@@ -146,7 +149,12 @@ def _cut_alone(scope: Scope) -> Iterator[ast.expr]:
     """The rows that are cut as an order is, by the same places, in the same turn of a loop."""
     orders = {name for name, _ in made_by(_DRAWS, inner(scope))}
     every = [node for node in inner(scope) if isinstance(node, ast.Subscript)]
-    ordered = {ast.unparse(x.value) for x in every if _names_any(x.slice, orders)}
+    parts = {
+        name
+        for name, value, _ in given_in(inner(scope))
+        if isinstance(value, ast.Subscript) and ast.unparse(value.value) in orders
+    }
+    ordered = {ast.unparse(x.value) for x in every if _names_any(x.slice, orders | parts)} - orders
     for loop in (node for node in inner(scope) if isinstance(node, LOOPS) and has_backward(node)):
         cuts = [x for x in inner(loop) if isinstance(x, ast.Subscript)]
         cuts = [x for x in cuts if isinstance(x.slice, ast.Slice) and isinstance(x.value, ast.Name)]
@@ -156,7 +164,7 @@ def _cut_alone(scope: Scope) -> Iterator[ast.expr]:
             is_alone = name not in orders | ordered and ast.unparse(cut.slice) in at
             if (
                 is_alone
-                and _belongs_to_any(name, ordered)
+                and (_belongs_to_any(name, ordered) or (ordered and _KEPT.search(name.lower())))
                 and not _is_set_by_order(scope, name, orders)
             ):
                 yield cut

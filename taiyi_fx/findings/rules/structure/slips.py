@@ -272,6 +272,13 @@ SLIP_KINDS = (
         "sample is ever drawn",
     ),
     SlipKind(
+        "changed_data",
+        "warning",
+        "Change a copy, row = self.x[i].clone() or .copy()",
+        "changes the data themselves, of which the sample is a part: what is drawn adds up from "
+        "epoch to epoch",
+    ),
+    SlipKind(
         "copied_generator",
         "warning",
         "Make it anew in each worker, by a worker_init_fn that takes get_worker_info().seed",

@@ -2,7 +2,11 @@
 
 import pytest
 
-from taiyi_fx.findings.facts.source.loading import copied_generators, weights_of_classes
+from taiyi_fx.findings.facts.source.loading import (
+    changed_rows,
+    copied_generators,
+    weights_of_classes,
+)
 from tests.findings.facts.source.reading import found_in
 
 SAMPLER = """
@@ -70,3 +74,38 @@ def test_a_generator_that_workers_copy_is_found():
 )
 def test_others_are_none(changed):
     assert lines(**changed) == []
+
+
+ROWS = """
+class Table(Dataset):
+    def __getitem__(self, i):
+        row = {row}
+        if self.drop:
+            {change}
+        return row, self.y[i]
+"""
+
+
+@pytest.mark.parametrize(
+    ("row", "change", "found"),
+    [
+        ("self.x[i]", "row[torch.rand(8) < 0.1] = 0.0", ["row[torch.rand(8) < 0.1]"]),
+        ("self.x[i]", "row[:, torch.randint(8, ())] *= 2", ["row[:, torch.randint(8, ())]"]),
+        ("self.x[i, :8]", "row.mul_(torch.rand(8))", ["row.mul_(torch.rand(8))"]),
+        ("self.x[i].clone()", "row[torch.rand(8) < 0.1] = 0.0", []),
+        ("self.x[i]", "row = row * torch.rand(8)", []),
+        ("self.x[i]", "row[0] = 1.0", []),
+        ("self.rows[i]", "row['x'] = torch.rand(8)", []),
+        ("self.dataset[i]", "row[torch.rand(8) < 0.1] = 0.0", []),
+        ("load(i)", "row[torch.rand(8) < 0.1] = 0.0", []),
+        ("self.x[i]", "other[torch.rand(8) < 0.1] = 0.0", []),
+    ],
+)
+def test_an_augmentation_of_the_data_themselves_is_found(row, change, found):
+    code = ROWS.format(row=row, change=change)
+    assert [text for _, text in found_in(code, changed_rows)] == found
+
+
+def test_other_methods_may_change_what_is_theirs():
+    code = ROWS.format(row="self.x[i]", change="row[torch.rand(8) < 0.1] = 0.0")
+    assert found_in(code.replace("__getitem__", "spoil"), changed_rows) == []

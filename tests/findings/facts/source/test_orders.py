@@ -62,6 +62,13 @@ def test_sums_in_their_order_are_none(over, append, result):
         ("x[order[i : i + 32]], y[i : i + 64]", "pass", []),
         ("x[order[i : i + 32]], held_x[i : i + 32]", "pass", []),
         ("x_a[order[i : i + 32]], y_b[i : i + 32]", "pass", []),
+        (
+            "x[order[i : i + 32]], cached[i : i + 32]",
+            "cached = teacher(x)",
+            ["cached[i:i + 32]"],
+        ),
+        ("x[order[i : i + 32]], cached[i : i + 32]", "cached = teacher(x[order])", []),
+        ("x[i : i + 32], cached[i : i + 32]", "cached = teacher(x)", []),
         ("train_x[order[i : i + 32]], train_y[i : i + 32]", "pass", ["train_y[i:i + 32]"]),
         (
             "x[torch.randint(n, (32,))], y[torch.randint(n, (32,))]",
@@ -82,6 +89,15 @@ def test_sums_in_their_order_are_none(over, append, result):
 def test_inputs_and_targets_in_orders_of_their_own_are_found(rows, before, found):
     code = EPOCH.format(rows=rows, before=before)
     assert [text for _, text in found_in(code, parted_pairs)] == found
+
+
+def test_an_order_may_have_a_name_in_each_turn():
+    before = "cached = teacher(x)"
+    rows = "x[order[i : i + 32]], cached[i : i + 32]"
+    code = EPOCH.format(rows=rows, before=before).replace(
+        "    xb, yb = x[order[i : i + 32]]", "    at = order[i : i + 32]\n    xb, yb = x[at]"
+    )
+    assert [text for _, text in found_in(code, parted_pairs)] == ["cached[i:i + 32]"]
 
 
 @pytest.mark.parametrize(
