@@ -156,7 +156,7 @@ from taiyi_fx.findings.rules.values.odd_starts import odd_starts
 from taiyi_fx.findings.rules.values.outputs import wild_between, wild_outputs, zero_outputs
 from taiyi_fx.findings.rules.values.ranks import rank_collapses
 from taiyi_fx.findings.rules.values.repeated_inputs import repeated_inputs
-from taiyi_fx.findings.rules.values.repeated_samples import repeated_samples
+from taiyi_fx.findings.rules.values.repeated_samples import repeated_samples, repeated_views
 from taiyi_fx.findings.rules.values.rounded_inputs import rounded_inputs
 from taiyi_fx.findings.rules.values.saturation import saturated
 from taiyi_fx.findings.rules.values.shares import shares_of_trouble
@@ -176,6 +176,7 @@ RULES: tuple[Rule, ...] = (
     far_entries,
     repeated_inputs,
     repeated_samples,
+    repeated_views,
     interleaved_inputs,
     wild_losses,
     odd_losses,

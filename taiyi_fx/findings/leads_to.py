@@ -196,6 +196,7 @@ EDGES: tuple[Edge, ...] = (
     Edge("large_decay", "drift", _is_of_all_or_it),
     Edge("large_decay", "vanishing_gradient small_steps", _is_of_all),
     Edge("late_clipping", f"{_OF_LARGE_STEPS} faded_output"),
+    Edge("early_clearing", f"{_OF_LARGE_STEPS} unbounded_loss wild_input input_spike input_drift"),
     Edge("clipped_between", "cleared_between changed_gradient small_steps"),
     Edge("scaled_clipping", "lost_steps small_steps"),
     Edge("misplaced_schedule turned_plateau", "ended_rate overrun_schedule"),

@@ -40,12 +40,11 @@ def learning_findings(trial: Trial, optimizers: Sequence[Optimizer]) -> Iterator
         return
     every = learned(trial.models[""]).values()
     stock = _last(trial.train([torch.optim.Adam(every, lr=_RATE)], _STEPS))
-    text = (
-        f"{_STEPS} updates on this batch alone bring its loss from {first:.4g} to {last:.4g}; "
-        f"those of Adam at a rate of {_RATE} bring it to {stock:.4g}"
-    )
+    text = f"{_STEPS} updates on this batch alone bring its loss from {first:.4g} to {last:.4g}"
     text += (
-        ": look at the optimizer" if stock <= aim else ", either: look at the model and the loss"
+        f"; Adam at a rate of {_RATE} brings it to {stock:.4g}: look at the optimizer"
+        if stock <= aim
+        else f", and Adam at a rate of {_RATE} does no better: look at the model and the loss"
     )
     yield UNLEARNED_BATCH.of("", last, text, f"below {aim:.4g}")
 

@@ -47,7 +47,7 @@ def test_a_loss_that_no_optimizer_brings_down_is_told_as_such():
 
     (one,) = taiyi_fx.step_check(model, step, *steps.batch(), optimizer=optimizer)
     assert one.kind == "unlearned_batch"
-    assert one.text.endswith(", either: look at the model and the loss")
+    assert one.text.endswith(" does no better: look at the model and the loss")
 
 
 def test_an_optimizer_of_nothing_that_matters_is_told():

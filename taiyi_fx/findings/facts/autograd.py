@@ -209,6 +209,11 @@ def is_parameter(node: Any) -> bool:
     return hasattr(leaf, "variable")
 
 
+def parameter_before(node: Any) -> Any:
+    """The leaf that a function is, or only rearranges; None if it is another, or none."""
+    return None if node is None else getattr(_leaf_or_self(node), "variable", None)
+
+
 def nodes_near(start: Any, names: Collection[str], most: int) -> Iterator[Any]:
     """The functions of some names that a number was made by, within so many from its end."""
     level = [start] if start is not None else []

@@ -46,6 +46,7 @@ from taiyi_fx.findings.facts.messages import Messages, messages_of
 from taiyi_fx.findings.facts.mistaken_axes import MistakenAxes
 from taiyi_fx.findings.facts.noise import OddNoise, log_variances, odd_noise
 from taiyi_fx.findings.facts.padding import Padding, padding_of
+from taiyi_fx.findings.facts.same_calls import same_calls
 from taiyi_fx.findings.facts.second_uses import are_used_once, used_in_several_ways
 from taiyi_fx.findings.facts.softmaxes import OddSoftmax, odd_softmaxes
 from taiyi_fx.findings.facts.squared_means import squared_means
@@ -162,6 +163,8 @@ class LossGraph:
     """The share of the targets of a CTC loss that are its blank."""
     flat: tuple[Flat, ...] = found_by(flat_functions)
     """Functions without a slope on the only way from weights to it."""
+    same_calls: tuple[str, ...] = found_by(owners_of(same_calls))
+    """The first module, if all are run twice on the same values."""
     has_gradient: bool = found_by(lambda uses: bool(uses.nodes), False)
     """True if it came with what it was made by, which a number and what is detached do not."""
     terms: Terms = found_by(terms_of, Terms())

@@ -27,6 +27,10 @@ WILD_INPUT = Kind(
     "warning",
     "Normalize the data: subtract the mean of each feature and divide by its deviation",
 )
+_MADE_WILD = (
+    "It began at a usual size: look for code that changes the data in place, and at the model that "
+    "makes them, if one does"
+)
 INPUT_SPIKE = Kind(
     "input_spike",
     "warning",
@@ -55,7 +59,12 @@ def wild_inputs(evidence: Evidence) -> Iterator[Finding]:
         return
     severity = "warning" if _SMALL / 10 < value < 10 * _LARGE else "alert"
     text = f"the root mean square of what {first.module!r} is given is {value:.3g}"
-    yield WILD_INPUT.at(first, 0, text, "near 1", value=value, severity=severity)
+    is_wild = ~((first.values >= _SMALL) & (first.values <= _LARGE))
+    others = {"value": value, "severity": severity}
+    if value is not sizes[0]:
+        text += f" at last, and {sizes[0]:.3g} at first"
+        others["advice"] = _MADE_WILD
+    yield WILD_INPUT.at(first, int(np.argmax(is_wild)), text, "near 1", **others)
 
 
 def _joined(evidence: Evidence) -> Iterator[Finding]:

@@ -66,6 +66,19 @@ def repeated_samples(evidence: Evidence) -> Iterator[Finding]:
         yield REPEATED_SAMPLES.at(evidence.series[0], 0, text, "different samples", **others)
 
 
+def repeated_views(evidence: Evidence) -> Iterator[Finding]:
+    """Losses that contrast what a model says to one batch with what it says to the same again."""
+    for loss, graph in evidence.logged.graphs:
+        if graph.same_calls and _compares_rows(graph):
+            text = (
+                f"for {loss.quantity!r} the model is run more than once on the very same values, "
+                f"to the last bit, from {graph.same_calls[0]!r} on, and the loss compares the "
+                "results, which are the same"
+            )
+            others = {"module": "", "advice": _DOUBLED}
+            yield REPEATED_SAMPLES.at(loss, 0, text, "two different views", **others)
+
+
 def _compares_rows(graph: LossGraph) -> bool:
     """True for a loss that chooses among products of rows, or pulls rows together."""
     return graph.pulled_alone is not None or (graph.logits is not None and not graph.logits.module)

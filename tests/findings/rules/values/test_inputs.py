@@ -35,6 +35,12 @@ def test_usual_data_and_other_modules_are_none():
 def test_data_that_leave_their_scale_are_one_at_the_end():
     (found,) = wild_inputs(evidence({("a", "InputRMS"): np.geomspace(1, 1e6, 40)}))
     assert found.value > 1e5
+    assert found.step == 14  # the first that is beyond 100
+    assert "is 2.94e+05 at last, and 3.51 at first" in found.text
+    assert found.advice.startswith("It began at a usual size")
+    (other,) = wild_inputs(evidence({("a", "InputRMS"): 1e6}))
+    assert other.text.endswith("is 1e+06")
+    assert other.advice.startswith("Normalize")
 
 
 def test_one_batch_that_is_far_larger_is_named_with_its_step():

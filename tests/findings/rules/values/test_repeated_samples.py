@@ -6,7 +6,7 @@ import pytest
 
 from taiyi_fx.findings import GivenInputs, LayerSettings, LossGraph, ModelFacts, Repeats
 from taiyi_fx.findings.facts.logits import Logits
-from taiyi_fx.findings.rules.values.repeated_samples import repeated_samples
+from taiyi_fx.findings.rules.values.repeated_samples import repeated_samples, repeated_views
 from tests.findings.given import evidence, knowing
 
 TWICE = Repeats(64, 32, 64, is_doubled=True)
@@ -66,3 +66,19 @@ def test_others_are_not(looks):
 
 def test_a_memory_may_begin_with_few():
     assert found_for(*OTHERS, COPIED, *FIRST) == []
+
+
+def test_a_model_that_is_run_twice_on_the_same_is_told_where_the_loss_compares():
+    logits = Logits("", 64, 64, is_output=False, is_mean=True, is_whole=True)
+    known = evidence({("", "loss"): 1.0})
+    for graph, count in (
+        (LossGraph(same_calls=("enc",), logits=logits), 1),
+        (LossGraph(same_calls=("enc",), pulled_alone="head"), 1),
+        (LossGraph(same_calls=("enc",)), 0),
+        (LossGraph(logits=logits), 0),
+    ):
+        found = [*repeated_views(knowing(known, loss_graphs={"loss": graph}))]
+        assert [(one.kind, one.severity) for one in found] == [
+            ("repeated_samples", "warning")
+        ] * count
+        assert all("from 'enc' on" in one.text for one in found)
