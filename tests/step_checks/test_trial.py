@@ -31,7 +31,7 @@ def trying(model, dtype=torch.float64, **options):
     def step(x):
         return model(x).square().mean() + random.random()
 
-    return trial({"": model}, step, batch_of(step, (torch.ones(3, 4),), {}), None, dtype, **options)
+    return trial({"": model}, step, batch_of(step, (torch.ones(3, 4),), {}), (), dtype, **options)
 
 
 def test_each_run_begins_anew(model):
@@ -58,7 +58,7 @@ def test_parameters_are_moved_a_little_so_that_none_are_zero(model):
 def test_only_what_an_optimizer_has_is_learned(model):
     optimizer = torch.optim.SGD([model.linear.bias], lr=0.1)
     batch = batch_of(model, (torch.ones(3, 4),), {})
-    with trial({"": model}, model, batch, optimizer, None) as tried:
+    with trial({"": model}, model, batch, [optimizer], None) as tried:
         assert [*tried.parameters] == ["linear.bias"]
 
 
@@ -77,8 +77,8 @@ def test_training_goes_on_from_step_to_step_and_leaves_nothing(model):
     def step(x):
         return model.linear(x).square().mean()
 
-    with trial({"": model}, step, batch_of(step, (torch.ones(3, 4),), {}), None, None) as tried:
-        losses = tried.train(torch.optim.SGD(tried.parameters.values(), lr=0.1), 5)
+    with trial({"": model}, step, batch_of(step, (torch.ones(3, 4),), {}), (), None) as tried:
+        losses = tried.train([torch.optim.SGD(tried.parameters.values(), lr=0.1)], 5)
     assert losses == sorted(losses, reverse=True)
     assert torch.equal(model.linear.weight, before)
     assert model.linear.weight.grad is None
