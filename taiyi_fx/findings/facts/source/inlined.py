@@ -1,13 +1,20 @@
-"""Code whose temporary values are written where they are used, as readers look for expressions."""
+"""Code whose temporary values, and functions, are written where they are used.
+
+A reader looks for an expression, and people give names to its parts.
+"""
 
 from __future__ import annotations
 
 import ast
+import copy
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from taiyi_fx.findings.facts.source.syntax import OWN, parsed, whose
 
+_LONG, _LARGE = 12, 400
+"""The statements of a function that may be an expression, and the parts of that expression."""
 _BODIES = ("body", "orelse", "finalbody")
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _APART = (*OWN, *_COMPREHENSIONS, ast.While, ast.JoinedStr)
@@ -18,7 +25,8 @@ def forms_of(code: str) -> Iterator[ast.Module]:
     """The code as it is written, and with its temporary values written where they are used.
 
     With all of them, and with every other one: of ``a = f(x)``, ``b = g(a)``, ``return h(b)`` a
-    reader may look for ``b`` by its name, or for ``a``, or for neither.
+    reader may look for ``b`` by its name, or for ``a``, or for neither. Then likewise with what
+    functions return in place of their calls.
 
     Raises:
         SyntaxError: It is not Python's.
@@ -28,6 +36,109 @@ def forms_of(code: str) -> Iterator[ast.Module]:
     yield inlined(parsed(code))
     yield inlined(parsed(code), 0, 2)
     yield inlined(parsed(code), 1, 2)
+    yield inlined(with_bodies(parsed(code)))
+    yield inlined(with_bodies(parsed(code)), 0, 2)
+    yield inlined(with_bodies(parsed(code)), 1, 2)
+
+
+def with_bodies(tree: ast.Module) -> ast.Module:
+    """Writes what functions of the file return in place of calls of them; changes the tree.
+
+    Of functions that do nothing but return an expression of their arguments, once temporary values
+    are written where they are used; of methods where they are called of ``self``.
+    """
+    methods = {
+        id(x) for kind in ast.walk(tree) if isinstance(kind, ast.ClassDef) for x in kind.body
+    }
+    every = [x for x in ast.walk(tree) if isinstance(x, ast.FunctionDef) and id(x) not in methods]
+    return _Bodies(_returning(every)).visit(tree)
+
+
+class _Returning(NamedTuple):
+    """A function that does nothing but return an expression.
+
+    Attributes:
+        names: Those of its arguments.
+        value: The expression.
+    """
+
+    names: Sequence[str]
+    value: ast.expr
+
+
+def _returning(functions: Iterable[ast.FunctionDef]) -> dict[str, _Returning]:
+    """Those of some functions that do nothing else, by name; none of a name that several have."""
+    found: dict[str, list[_Returning | None]] = {}
+    for one in functions:
+        found.setdefault(one.name, []).append(_as_returning(one))
+    alone = {name: known[0] for name, known in found.items() if len(known) == 1}
+    return {name: known for name, known in alone.items() if known is not None}
+
+
+def _as_returning(function: ast.FunctionDef) -> _Returning | None:
+    told = function.args
+    is_plain = not (function.decorator_list or told.vararg or told.kwarg or told.kwonlyargs)
+    if not is_plain or len(function.body) > _LONG:
+        return None
+    body = [x for x in copy.deepcopy(function.body) if not _is_text(x)]
+    _inline(ast.Module(body, []), _once_in(function), slice(None, None, 1))
+    if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None:
+        return None
+    return _Returning([one.arg for one in (*told.posonlyargs, *told.args)], body[0].value)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+class _Bodies(ast.NodeTransformer):
+    """Writes what functions return in place of calls of them."""
+
+    def __init__(self, functions: Mapping[str, _Returning]) -> None:
+        self._functions = functions
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        outer = self._functions
+        methods = _returning(x for x in node.body if isinstance(x, ast.FunctionDef))
+        own = {f"self.{name}": x._replace(names=x.names[1:]) for name, x in methods.items()}
+        self._functions = {**outer, **own}
+        self.generic_visit(node)
+        self._functions = outer
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        function = self._functions.get(ast.unparse(node.func)) if _is_short(node.func) else None
+        given = None if function is None else _given(function.names, node)
+        if function is None or given is None:
+            return node
+        made = _Arguments(given).visit(copy.deepcopy(function.value))
+        return made if sum(1 for _ in ast.walk(made)) <= _LARGE else node
+
+
+def _is_short(function: ast.expr) -> bool:
+    """True for ``f`` and ``self.f``."""
+    of = function.value if isinstance(function, ast.Attribute) else function
+    return isinstance(of, ast.Name) and (of is function or of.id == "self")
+
+
+def _given(names: Sequence[str], call: ast.Call) -> dict[str, ast.expr] | None:
+    """The arguments of a call by their names; None where it leaves some to their defaults."""
+    given = dict(zip(names, call.args, strict=False))
+    given |= {one.arg: one.value for one in call.keywords if one.arg is not None}
+    is_whole = given.keys() == {*names} and len(given) == len(call.args) + len(call.keywords)
+    return given if is_whole and not any(isinstance(x, ast.Starred) for x in call.args) else None
+
+
+class _Arguments(ast.NodeTransformer):
+    """Writes arguments in place of their names."""
+
+    def __init__(self, given: Mapping[str, ast.expr]) -> None:
+        self._given = given
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return copy.deepcopy(self._given.get(node.id, node))
 
 
 def inlined(tree: ast.Module, first: int = 0, every: int = 1) -> ast.Module:

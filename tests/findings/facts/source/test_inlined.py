@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from taiyi_fx.findings.facts.source.inlined import forms_of, inlined
+from taiyi_fx.findings.facts.source.inlined import forms_of, inlined, with_bodies
 from taiyi_fx.findings.facts.source.of_loop import _found_in
 from taiyi_fx.findings.facts.source.syntax import parsed
 
@@ -72,7 +72,57 @@ def test_every_other_one_leaves_what_a_statement_is_of():
 def test_the_first_form_is_the_code_as_it_is():
     first, *others = forms_of("y = f(x)\nz = y + 1")
     assert ast.unparse(first) == "y = f(x)\nz = y + 1"
-    assert [*map(ast.unparse, others)] == ["z = f(x) + 1", "z = f(x) + 1", "y = f(x)\nz = y + 1"]
+    written = ["z = f(x) + 1", "z = f(x) + 1", "y = f(x)\nz = y + 1"]
+    assert [*map(ast.unparse, others)] == [*written, *written]
+
+
+def with_all(code):
+    return ast.unparse(with_bodies(parsed(textwrap.dedent(code)))).splitlines()[-1].strip()
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("def f(a, b):\n    return a + 2 * b\ny = f(x, 1 - z)", "y = x + 2 * (1 - z)"),
+        ("def f(a, b):\n    return a - b\ny = f(b=x, a=z)", "y = z - x"),
+        ("def f(a):\n    'Text.'\n    b = g(a)\n    return h(b)\ny = f(x)", "y = h(g(x))"),
+        ("def f(a):\n    return a + 1\ny = f(f(x))", "y = x + 1 + 1"),
+        ("def f(a):\n    return a + a\ny = k(f(x), f(z))", "y = k(x + x, z + z)"),
+        (
+            "class A:\n    def f(self, a):\n        return self.k * a\n"
+            "    def g(self, x):\n        return self.f(x) + 1",
+            "return self.k * x + 1",
+        ),
+    ],
+)
+def test_what_a_function_returns_is_written_where_it_is_called(code, expected):
+    assert with_all(code) == expected
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f(a, b=2):\n    return a + b\ny = f(x)",
+        "def f(*a):\n    return a\ny = f(x)",
+        "def f(a, b):\n    return a + b\ny = f(*x)",
+        "def f(a):\n    a.sort()\n    return a\ny = f(x)",
+        "@cached\ndef f(a):\n    return a\ny = f(x)",
+        "def f(a):\n    return a\ndef f(a):\n    return 2 * a\ny = f(x)",
+        "def f(a):\n    return\ny = f(x)",
+        "class A:\n    def f(self, a):\n        return a\ny = f(x)",
+        "class A:\n    def f(self, a):\n        return a\ny = self.f(x)",
+        "y = f(x)",
+    ],
+)
+def test_other_calls_stay(code):
+    assert with_all(code) == code.splitlines()[-1]
+
+
+def test_functions_that_call_each_other_come_to_an_end():
+    code = "def f(a):\n    return g(a) + g(a)\ndef g(a):\n    return f(a) + f(a)\ny = f(x)"
+    assert len(with_all(code)) < 10_000
+    chain = "".join(f"def f{i}(a):\n    return f{i - 1}(a) + f{i - 1}(a)\n" for i in range(1, 30))
+    assert len(with_all(f"{chain}y = f29(x)")) < 10_000
 
 
 TRAININGS = {
@@ -161,10 +211,26 @@ def _parts(tree):
                             yield block, statement, part
 
 
+def as_functions(code):
+    """The same code, each with one part of a statement made a function of what it names."""
+    for i in range(len([*_parts(ast.parse(code))])):
+        tree = ast.parse(code)
+        _, _, part = [*_parts(tree)][i]
+        named = dict.fromkeys(x.id for x in ast.walk(part) if isinstance(x, ast.Name))
+        names = [name for name in named if name not in ("torch", "pd")]
+        function = ast.parse(f"def part({', '.join(names)}):\n    return {ast.unparse(part)}").body
+        call = ast.parse(f"part({', '.join(names)})", mode="eval").body
+        part.__class__ = ast.Call
+        vars(part).update(vars(call))
+        tree.body[:0] = function
+        yield ast.unparse(ast.fix_missing_locations(tree))
+
+
+@pytest.mark.parametrize("change", [extractions, as_functions])
 @pytest.mark.parametrize(("kind", "code"), TRAININGS.items(), ids=TRAININGS)
-def test_a_slip_is_seen_whichever_part_of_it_has_a_name(kind, code):
+def test_a_slip_is_seen_whichever_part_of_it_has_a_name(kind, code, change):
     code = textwrap.dedent(code)
     assert kind in kinds_in(code)
-    every = [*extractions(code)]
+    every = [*change(code)]
     assert every
     assert [one for one in every if kind not in kinds_in(one)] == []
