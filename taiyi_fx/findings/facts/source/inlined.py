@@ -6,6 +6,7 @@ A reader looks for an expression, and people give names to its parts.
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,9 @@ from typing import NamedTuple
 from taiyi_fx.findings.facts.source.syntax import OWN, parsed, whose
 
 _LONG, _LARGE = 12, 400
-"""The statements of a function that may be an expression, and the parts of that expression."""
+"""The statements of a function that may be an expression, and the parts of one that is written."""
+_PLACES = ((0, 1), (0, 2), (1, 2))
+"""The first value of a block that is written, and how many come from one to the next."""
 _BODIES = ("body", "orelse", "finalbody")
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _APART = (*OWN, *_COMPREHENSIONS, ast.While, ast.JoinedStr)
@@ -26,19 +29,18 @@ def forms_of(code: str) -> Iterator[ast.Module]:
 
     With all of them, and with every other one: of ``a = f(x)``, ``b = g(a)``, ``return h(b)`` a
     reader may look for ``b`` by its name, or for ``a``, or for neither. Then likewise with what
-    functions return in place of their calls.
+    functions return in place of their calls. What is nested too deep for that is as it is written.
 
     Raises:
         SyntaxError: It is not Python's.
         RecursionError: It is nested beyond what can be read.
     """
     yield parsed(code)
-    yield inlined(parsed(code))
-    yield inlined(parsed(code), 0, 2)
-    yield inlined(parsed(code), 1, 2)
-    yield inlined(with_bodies(parsed(code)))
-    yield inlined(with_bodies(parsed(code)), 0, 2)
-    yield inlined(with_bodies(parsed(code)), 1, 2)
+    for first, every in _PLACES:
+        with contextlib.suppress(RecursionError):
+            yield inlined(parsed(code), first, every)
+        with contextlib.suppress(RecursionError):
+            yield inlined(with_bodies(parsed(code)), first, every)
 
 
 def with_bodies(tree: ast.Module) -> ast.Module:
@@ -114,7 +116,7 @@ class _Bodies(ast.NodeTransformer):
         if function is None or given is None:
             return node
         made = _Arguments(given).visit(copy.deepcopy(function.value))
-        return made if sum(1 for _ in ast.walk(made)) <= _LARGE else node
+        return made if _size(made) <= _LARGE else node
 
 
 def _is_short(function: ast.expr) -> bool:
@@ -138,7 +140,8 @@ class _Arguments(ast.NodeTransformer):
         self._given = given
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return copy.deepcopy(self._given.get(node.id, node))
+        is_read = isinstance(node.ctx, ast.Load)
+        return copy.deepcopy(self._given.get(node.id, node)) if is_read else node
 
 
 def inlined(tree: ast.Module, first: int = 0, every: int = 1) -> ast.Module:
@@ -198,6 +201,8 @@ def _named(statement: ast.stmt) -> tuple[str, ast.expr] | None:
 
 def _put(name: str, value: ast.expr, behind: list[ast.stmt]) -> bool:
     """Writes a value in place of its name in one of the statements behind it; False if in none."""
+    if _size(value) > _LARGE:
+        return False
     calls = any(isinstance(x, ast.Call) for x in ast.walk(value))
     parts = _names_in(value)
     for statement in behind:
@@ -206,6 +211,10 @@ def _put(name: str, value: ast.expr, behind: list[ast.stmt]) -> bool:
         if calls or parts & _names_in(statement, ast.Store):
             return False
     return False
+
+
+def _size(value: ast.expr) -> int:
+    return sum(1 for _ in ast.walk(value))
 
 
 def _names_in(node: ast.AST, kind: type[ast.expr_context] = ast.Load) -> set[str]:

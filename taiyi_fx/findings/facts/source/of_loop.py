@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import linecache
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -140,8 +141,19 @@ def _found_in(
 
 
 def _first_found(read: _Reader, forms: Sequence[ast.Module]) -> list[ast.expr]:
-    """The slips in the first form of the code in which there are any."""
-    return next((found for form in forms if (found := [*read(form)])), [])
+    """The slips in the first form of the code in which there are any.
+
+    Raises:
+        RecursionError: The code as it is written is nested beyond what can be read.
+    """
+    written, *others = forms
+    found = [*read(written)]
+    for form in others:
+        if found:
+            break
+        with contextlib.suppress(RecursionError):  # of values within values
+            found = [*read(form)]
+    return found
 
 
 def _has_any(code: str, words: str) -> bool:
