@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 import torch
+from torch import nn
 from torch.optim import Optimizer
 
 from taiyi_fx.findings.finding import Finding
@@ -38,8 +39,7 @@ def learning_findings(trial: Trial, optimizers: Sequence[Optimizer]) -> Iterator
     aim = first * (1 - _LEARNED)
     if last <= aim:
         return
-    every = learned(trial.models[""]).values()
-    stock = _last(trial.train([torch.optim.Adam(every, lr=_RATE)], _STEPS))
+    stock = _last(trial.train(_stock(trial.models[""]), _STEPS))
     text = f"{_STEPS} updates on this batch alone bring its loss from {first:.4g} to {last:.4g}"
     text += (
         f"; Adam at a rate of {_RATE} brings it to {stock:.4g}: look at the optimizer"
@@ -47,6 +47,16 @@ def learning_findings(trial: Trial, optimizers: Sequence[Optimizer]) -> Iterator
         else f", and Adam at a rate of {_RATE} does no better: look at the model and the loss"
     )
     yield UNLEARNED_BATCH.of("", last, text, f"below {aim:.4g}")
+
+
+def _stock(model: nn.Module) -> list[Optimizer]:
+    """Adam for all that is learned; that of sparse gradients for tables that have such."""
+    dense, sparse = list[nn.Parameter](), list[nn.Parameter]()
+    for name, parameter in learned(model).items():
+        module = model.get_submodule(name.rpartition(".")[0])
+        (sparse if getattr(module, "sparse", False) is True else dense).append(parameter)
+    kinds = ((torch.optim.Adam, dense), (torch.optim.SparseAdam, sparse))
+    return [kind(parameters, lr=_RATE) for kind, parameters in kinds if parameters]
 
 
 def _last(losses: Sequence[float]) -> float:

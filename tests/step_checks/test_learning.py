@@ -69,3 +69,20 @@ def test_what_is_outside_of_all_modules_gets_no_gradient():
     assert found == []
     assert scale.grad is None
     assert scale == 1
+
+
+def test_tables_with_sparse_gradients_are_compared_with_the_adam_of_such():
+    torch.manual_seed(0)
+    parts = torch.nn.Embedding(50, 8, sparse=True), torch.nn.Flatten(), torch.nn.Linear(24, 4)
+    model = torch.nn.Sequential(*parts)
+    generator = torch.Generator().manual_seed(1)
+    words = torch.randint(50, (12, 3), generator=generator)
+    labels = torch.randint(4, (12,), generator=generator)
+
+    def step(words, labels):
+        return F.cross_entropy(model(words), labels)
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-7)
+    (one,) = taiyi_fx.step_check(model, step, words, labels, optimizer=optimizer)
+    assert one.kind == "unlearned_batch"
+    assert one.text.endswith(": look at the optimizer")
