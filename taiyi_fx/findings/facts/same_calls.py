@@ -38,7 +38,7 @@ def _weight_of(node: Any) -> Any:
 
 def _are_same(nodes: Sequence[Any]) -> bool:
     given = [saved_by(node, _GIVEN[name_of(node)]) for node in nodes]
-    first = given[0]
-    return first is not None and all(
-        x is not None and x.shape == first.shape and x.equal(first) for x in given[1:]
-    )
+    # A table may be that of an embedding and of the last layer: indices are no features.
+    kinds = {(x.dtype, x.shape) for x in given if x is not None}
+    is_one_kind = len(kinds) == 1 and all(x is not None for x in given)
+    return is_one_kind and all(x.equal(given[0]) for x in given[1:])

@@ -63,3 +63,12 @@ def test_a_single_run_is_none():
     model = linear()
     assert [*same_calls(Uses.of(model(batch(model)).sum(), {id(model[0].weight): "0"}))] == []
     assert [*same_calls(Uses.of(torch.ones(())))] == []
+
+
+def test_a_table_that_is_also_the_last_layer_is_given_indices_and_features():
+    table, last = nn.Embedding(9, 1), nn.Linear(1, 9, bias=False)
+    last.weight = table.weight
+    nn.init.zeros_(table.weight)
+    indices = torch.zeros(6, 1, dtype=torch.int64)  # as the features are then
+    loss = last(table(indices).squeeze(1)).sum()
+    assert [*same_calls(Uses.of(loss, {id(table.weight): "table"}))] == []

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from taiyi_fx.findings.facts.source.syntax import (
     FUNCTIONS,
     Method,
+    blocks_of,
     called,
     factors_of,
     given_in,
@@ -114,10 +115,8 @@ def _steps_in(tree: ast.AST) -> Iterator[_Step]:
         step = _step(node)
         if step is not None:
             yield step
-        for name in ("body", "orelse", "finalbody"):
-            statements = getattr(node, name, None)
-            if isinstance(statements, list):
-                yield from filter(None, map(_of_two, statements, statements[1:]))
+        for block in blocks_of(node):
+            yield from filter(None, map(_of_two, block, block[1:]))
 
 
 def _step(node: ast.AST) -> _Step | None:

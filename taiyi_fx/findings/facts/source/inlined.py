@@ -12,13 +12,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from taiyi_fx.findings.facts.source.syntax import OWN, parsed, whose
+from taiyi_fx.findings.facts.source.syntax import OWN, blocks_of, parsed, whose
 
 _LONG, _LARGE = 12, 400
 """The statements of a function that may be an expression, and the parts of one that is written."""
 _PLACES = ((0, 1), (0, 2), (1, 2))
 """The first value of a block that is written, and how many come from one to the next."""
-_BODIES = ("body", "orelse", "finalbody")
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _APART = (*OWN, *_COMPREHENSIONS, ast.While, ast.JoinedStr)
 """Code that may be run several times, or later, for one value; and texts, which are only shown."""
@@ -165,7 +164,7 @@ def _inline(node: ast.AST, once: frozenset[str], places: slice) -> None:
     """Does so in all that a node has in it, by the names that are set and read once."""
     for child in ast.iter_child_nodes(node):
         _inline(child, _once_in(child) if isinstance(child, OWN) else once, places)
-    for body in _bodies_of(node):
+    for body in blocks_of(node):
         named = [(i, *pair) for i, x in enumerate(body) if (pair := _named(x)) and pair[0] in once]
         for i, name, value in reversed(named[places]):
             behind = body[i + 1 :]
@@ -181,13 +180,6 @@ def _once_in(scope: ast.AST) -> frozenset[str]:
     elsewhere = (x for x in ast.walk(scope) if isinstance(x, (ast.Global, ast.Nonlocal)))
     told = {name for x in elsewhere for name in x.names}
     return frozenset(name for name, n in others.items() if n == 1 == read[name]) - told
-
-
-def _bodies_of(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    for name in _BODIES:
-        body = getattr(node, name, None)
-        if isinstance(body, list):
-            yield body
 
 
 def _named(statement: ast.stmt) -> tuple[str, ast.expr] | None:

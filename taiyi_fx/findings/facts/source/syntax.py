@@ -95,6 +95,12 @@ def _inner(node: ast.AST) -> Iterator[ast.AST]:
             yield from _inner(child)
 
 
+def blocks_of(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The blocks of statements that a statement has, as that of ``else``, or those of a file."""
+    blocks = (getattr(node, name, None) for name in ("body", "orelse", "finalbody"))
+    return (block for block in blocks if isinstance(block, list))
+
+
 def statements_in(scope: ast.AST) -> list[ast.stmt]:
     """The statements of some code in the order of their lines, without those of others in it."""
     found = [node for node in inner(scope) if isinstance(node, ast.stmt)]

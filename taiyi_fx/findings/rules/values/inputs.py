@@ -61,7 +61,7 @@ def wild_inputs(evidence: Evidence) -> Iterator[Finding]:
     text = f"the root mean square of what {first.module!r} is given is {value:.3g}"
     is_wild = ~((first.values >= _SMALL) & (first.values <= _LARGE))
     others = {"value": value, "severity": severity}
-    if value is not sizes[0]:
+    if _SMALL <= sizes[0] <= _LARGE:
         text += f" at last, and {sizes[0]:.3g} at first"
         others["advice"] = _MADE_WILD
     yield WILD_INPUT.at(first, int(np.argmax(is_wild)), text, "near 1", **others)
